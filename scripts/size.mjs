@@ -1,0 +1,30 @@
+// Fails when an entry point, minified and gzipped with all that it pulls in but its peers, is over its limit.
+import path from "node:path";
+import { fileURLToPath } from "node:url";
+import { gzipSync } from "node:zlib";
+import { rolldown } from "rolldown";
+
+const dist = fileURLToPath(new URL("../dist/", import.meta.url));
+const limits = [
+  ["{ ConcurrencyLimiter }", "src/index.js", 4000],
+  ["* as all", "src/index.js", 8000],
+  ["* as all", "adapters/testing/index.js", 1000],
+];
+for (const [what, file, limit] of limits) {
+  const bundle = await rolldown({
+    input: "entry",
+    external: [/^rxjs/, /^@opentelemetry/, /^node:/, /^headgate$/],
+    plugins: [
+      {
+        name: "entry",
+        resolveId: (id) => (id === "entry" ? "\0entry" : undefined),
+        load: (id) =>
+          id === "\0entry" ? `export ${what} from ${JSON.stringify(path.join(dist, file))};` : undefined,
+      },
+    ],
+  });
+  const { output } = await bundle.generate({ format: "esm", minify: true });
+  const bytes = gzipSync(output[0].code).length;
+  if (bytes > limit) process.exitCode = 1;
+  console.log(`${bytes > limit ? "FAIL" : "ok  "} ${file} ${what}: ${bytes} of ${limit} B`);
+}

@@ -1,0 +1,166 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+import type { LeaseOutcome } from "./outcome.js";
+import { RateLimitLease } from "./rate-limit-lease.js";
+
+/*
+ * Asking several limiters in turn, so that work goes ahead only when all of them agree.
+ *
+ * The question: a request needs a permit of the client's limiter and one of the whole service's. What if the first
+ * says yes and the second no? The naive answer keeps what the first gave: a window limiter is then charged for work
+ * that never ran, and a service that refuses much empties the windows of clients that got nothing.
+ *
+ * So a chain takes one permit after another, in the given order, never asks the next before the one before it has
+ * agreed (waiting included), and gives everything back, last taken first, when one refuses, throws, or the caller
+ * leaves. Last first, because giving back an outer permit may admit somebody who asks for the inner one next: it
+ * must be free again by then.
+ *
+ * Example: a window of 10 with 4 taken, then a concurrency limiter that is full. An attempt takes the fifth from the
+ * window, is refused, refunds it: the window stands at 4 again, and the caller gets the second limiter's answer.
+ *
+ * The surprise: a permit that goes back after its window has moved on is lost all the same; the window it belonged to
+ * is over. Put limiters that refuse often, and those whose leases hold nothing, last and first accordingly: cheap
+ * refusals early, waiting late.
+ *
+ * As long as nobody has to wait, all of this happens in one turn, without a promise.
+ */
+
+/** Asks each member without waiting. */
+export function attemptInTurn<Member>(
+  members: readonly Member[],
+  attempt: (member: Member) => RateLimitLease,
+): RateLimitLease {
+  const leases: RateLimitLease[] = [];
+  for (const member of members) {
+    let lease: RateLimitLease;
+    try {
+      lease = attempt(member);
+    } catch (error) {
+      throw undo(leases, error);
+    }
+    if (!lease.isAcquired) return refuse(leases, lease);
+    leases.push(lease);
+  }
+  return new ChainedLease(leases);
+}
+
+/** Asks each member, waiting where one has to; stays synchronous until then. */
+export function acquireInTurn<Member>(
+  members: readonly Member[],
+  acquire: (member: Member) => RateLimitLease | PromiseLike<RateLimitLease>,
+  leases: RateLimitLease[] = [],
+): RateLimitLease | Promise<RateLimitLease> {
+  for (const member of members.slice(leases.length)) {
+    let answer: RateLimitLease | PromiseLike<RateLimitLease>;
+    try {
+      answer = acquire(member);
+    } catch (error) {
+      throw undo(leases, error);
+    }
+    if ("then" in answer) return acquireAfter(answer, members, acquire, leases);
+    if (!answer.isAcquired) return refuse(leases, answer);
+    leases.push(answer);
+  }
+  return new ChainedLease(leases);
+}
+
+async function acquireAfter<Member>(
+  pending: PromiseLike<RateLimitLease>,
+  members: readonly Member[],
+  acquire: (member: Member) => RateLimitLease | PromiseLike<RateLimitLease>,
+  leases: RateLimitLease[],
+): Promise<RateLimitLease> {
+  let lease: RateLimitLease;
+  try {
+    lease = await pending;
+  } catch (error) {
+    throw undo(leases, error);
+  }
+  if (!lease.isAcquired) return refuse(leases, lease);
+  leases.push(lease);
+  return acquireInTurn(members, acquire, leases);
+}
+
+/** Does something to each lease, last taken first and all of them whatever happens; returns what was thrown. */
+function lastFirst(leases: readonly RateLimitLease[], action: (lease: RateLimitLease) => void): unknown[] {
+  const errors: unknown[] = [];
+  for (let i = leases.length - 1; i >= 0; i--) {
+    try {
+      action(leases[i] as RateLimitLease);
+    } catch (error) {
+      errors.push(error);
+    }
+  }
+  return errors;
+}
+
+function giveBack(lease: RateLimitLease): void {
+  lease.report("ignored");
+  lease.refund();
+}
+
+/** Gives back what was taken, for an error; returns the error to throw. */
+function undo(leases: readonly RateLimitLease[], error: unknown): unknown {
+  const errors = lastFirst(leases, giveBack);
+  return errors.length === 0
+    ? error
+    : new AggregateError([...errors, error], "A chain failed, and giving back too.");
+}
+
+/** Gives back what was taken, for a refusal; returns the refusal. */
+function refuse(leases: readonly RateLimitLease[], refusal: RateLimitLease): RateLimitLease {
+  throwAny(lastFirst(leases, giveBack), "Giving back the permits of a refused chain failed.");
+  return refusal;
+}
+
+/** Throws what a loop that went on past errors has collected, if anything. */
+export function throwAny(errors: readonly unknown[], message: string): void {
+  if (errors.length > 0) throw new AggregateError(errors, message);
+}
+
+/** All leases of a chain as one. */
+class ChainedLease extends RateLimitLease {
+  #leases: readonly RateLimitLease[];
+
+  constructor(leases: readonly RateLimitLease[]) {
+    super();
+    this.#leases = leases;
+  }
+
+  override get isAcquired(): boolean {
+    return true;
+  }
+
+  override get metadataNames(): Iterable<string> {
+    return new Set(this.#leases.flatMap((lease) => [...lease.metadataNames]));
+  }
+
+  protected override tryGetMetadataCore(name: string): unknown {
+    for (const lease of this.#leases) {
+      const value = lease.tryGetMetadata(name);
+      if (value !== undefined) return value;
+    }
+    return undefined;
+  }
+
+  override report(outcome: LeaseOutcome): void {
+    for (const lease of this.#leases) lease.report(outcome);
+  }
+
+  override adjust(actualPermits: number): void {
+    for (const lease of this.#leases) lease.adjust(actualPermits);
+  }
+
+  override refund(): void {
+    this.#end((lease) => lease.refund());
+  }
+
+  override dispose(): void {
+    this.#end((lease) => lease.dispose());
+  }
+
+  #end(action: (lease: RateLimitLease) => void): void {
+    const leases = this.#leases;
+    this.#leases = [];
+    throwAny(lastFirst(leases, action), "Disposing the leases of a chain failed.");
+  }
+}

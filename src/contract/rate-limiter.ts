@@ -1,0 +1,349 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+
+import { type AcquireOptions, checkAcquireOptions, NO_OPTIONS } from "./acquire-options.js";
+import { acquireInTurn, attemptInTurn, throwAny } from "./chain.js";
+import type { Clock } from "./clock.js";
+import { LimiterDisposedError } from "./errors.js";
+import { type InsideLimiter, insideClock, insideHasRoom } from "./inside.js";
+import type { RateLimitLease } from "./rate-limit-lease.js";
+import type { RateLimiterStatistics } from "./rate-limiter-statistics.js";
+import { checkPermitCount, wrongType } from "./validation.js";
+
+/** Checks what every limiter checks, then asks; a lease when nobody has to wait, else a promise. */
+let request: (
+  limiter: RateLimiter,
+  permitCount: number,
+  options: AcquireOptions,
+) => RateLimitLease | Promise<RateLimitLease>;
+
+/**
+ * Decides how much work may go ahead. The contract that every limiter of this library keeps, after .NET's
+ * `System.Threading.RateLimiting.RateLimiter`.
+ *
+ * A caller asks for permits and gets a {@link RateLimitLease}. `attemptAcquire` answers at once; `acquire` may wait in
+ * the limiter's queue. Both refuse by returning a lease that was not acquired; only mistakes and disposed limiters are
+ * errors. Whoever gets a lease disposes it. Whoever makes a limiter disposes that.
+ *
+ * Which error wins, when several apply: a malformed count, malformed options, an aborted signal, a count above the
+ * limit, a disposed limiter; after these come the refusals.
+ *
+ * **Writing a limiter.** Extend this class (or {@link ReplenishingRateLimiter}) and implement `attemptAcquireCore`,
+ * `acquireCore`, `getStatistics` and `idleDurationMs`; override `disposeCore` when there is something to give up. The
+ * count has been checked to be an integer of at least 0 and the signal to be not aborted; the rest is yours, the
+ * limit included. `acquireCore` decides before it returns: a lease when the answer is known, a promise only when the
+ * caller has to wait.
+ *
+ * @example
+ * ```ts
+ * import { ConcurrencyLimiter, type RateLimiter } from "headgate";
+ *
+ * using limiter: RateLimiter = new ConcurrencyLimiter({ permitLimit: 10, queueLimit: 100 });
+ * using lease = await limiter.acquire();
+ * if (lease.isAcquired) console.log("go ahead");
+ * else console.log("refused:", lease.reason);
+ * ```
+ *
+ * @public
+ */
+export abstract class RateLimiter implements Disposable, AsyncDisposable {
+  static {
+    request = (limiter, permitCount, options) => {
+      options.signal?.throwIfAborted();
+      return limiter.acquireCore(permitCount, options);
+    };
+  }
+
+  /**
+   * Makes one limiter of several: a lease is granted only when each of them, asked in this order, grants one.
+   *
+   * When one refuses, throws or is left by an aborted caller, what the earlier ones gave goes back to them at that
+   * moment, the last first, and the refusal or the error is passed on as it is. A lease of the chain passes
+   * `dispose`, `report`, `adjust` and `refund` on to all. Statistics show the fewest available permits, the sums of
+   * the queued permits and the failures, and the last limiter's successes. The chain is a
+   * {@link ReplenishingRateLimiter} when one of its limiters is. `maxWaitMs` bounds the wait in all of them together.
+   *
+   * The chain does not own its limiters: disposing it leaves them as they are.
+   *
+   * @example
+   * ```ts
+   * import { ConcurrencyLimiter, RateLimiter } from "headgate";
+   *
+   * const all = new ConcurrencyLimiter({ permitLimit: 100 });
+   * const oneHost = new ConcurrencyLimiter({ permitLimit: 10, queueLimit: 50 });
+   * const limiter = RateLimiter.createChained(all, oneHost);
+   * ```
+   *
+   * @param limiters - One or more limiters.
+   * @throws TypeError when there is none, or one is not a limiter.
+   */
+  static createChained(...limiters: readonly RateLimiter[]): RateLimiter {
+    if (limiters.length === 0) throw new TypeError("limiters must hold at least one RateLimiter; got none.");
+    for (const [i, limiter] of limiters.entries()) {
+      if (!(limiter instanceof RateLimiter)) throw wrongType(`limiters[${i}]`, "a RateLimiter", limiter);
+    }
+    const replenishing = limiters.filter((limiter) => limiter instanceof ReplenishingRateLimiter);
+    return replenishing.length === 0
+      ? new ChainedRateLimiter(limiters)
+      : new ReplenishingChainedRateLimiter(limiters, replenishing);
+  }
+
+  /**
+   * Takes permits if they are free now. Never waits.
+   *
+   * @param permitCount - How many; 1 by default. 0 asks whether at least one is free, and takes none.
+   * @returns A lease, acquired or not.
+   * @throws TypeError or RangeError when the count is not an integer of at least 0, or is above the limit.
+   * @throws {@link LimiterDisposedError} when the limiter has been disposed.
+   */
+  attemptAcquire(permitCount = 1): RateLimitLease {
+    checkPermitCount(permitCount);
+    return this.attemptAcquireCore(permitCount);
+  }
+
+  /**
+   * Takes permits as soon as they are free, waiting in the queue if the limiter has room in it.
+   *
+   * Whether permits are taken, a place in the queue is taken, or the request is refused is decided before this
+   * returns.
+   *
+   * @param permitCount - How many; 1 by default. 0 waits until at least one is free, and takes none.
+   * @param options - How to wait. May stand in the first place when one permit is wanted.
+   * @returns A lease, acquired or not. Rejects, and never throws, with a TypeError or RangeError when an argument is
+   * not what it should be, with the signal's reason when that is aborted, with a {@link LimiterDisposedError} when the
+   * limiter has been disposed.
+   */
+  acquire(permitCount?: number, options?: AcquireOptions): Promise<RateLimitLease>;
+  /** Takes one permit as soon as it is free. */
+  acquire(options: AcquireOptions): Promise<RateLimitLease>;
+  acquire(permitCount: number | AcquireOptions = 1, options?: AcquireOptions): Promise<RateLimitLease> {
+    try {
+      if (typeof permitCount === "object" && permitCount !== null && options === undefined) {
+        checkAcquireOptions(permitCount);
+        return Promise.resolve(request(this, 1, permitCount));
+      }
+      checkPermitCount(permitCount);
+      if (options !== undefined) checkAcquireOptions(options);
+      return Promise.resolve(request(this, permitCount, options ?? NO_OPTIONS));
+    } catch (error) {
+      return Promise.reject(error);
+    }
+  }
+
+  /**
+   * A snapshot of the limiter; undefined when a limiter keeps none.
+   *
+   * @throws {@link LimiterDisposedError} when the limiter has been disposed.
+   */
+  abstract getStatistics(): RateLimiterStatistics | undefined;
+
+  /**
+   * How long nobody has held or waited for anything, in milliseconds: whoever keeps many limiters may drop those that
+   * have been idle for long. Undefined while the limiter is in use, and for limiters that should never be dropped.
+   */
+  abstract get idleDurationMs(): number | undefined;
+
+  /** Answers an attempt. The count is an integer of at least 0; whether it is above the limit is yours to check. */
+  protected abstract attemptAcquireCore(permitCount: number): RateLimitLease;
+
+  /**
+   * Answers a request that may wait. The count is an integer of at least 0, the options have the right shape, and the
+   * signal is not aborted.
+   */
+  protected abstract acquireCore(
+    permitCount: number,
+    options: AcquireOptions,
+  ): RateLimitLease | Promise<RateLimitLease>;
+
+  /** Gives up what the limiter holds; called by every dispose, so it must bear a second call. Does nothing here. */
+  protected disposeCore(): void {}
+
+  /** What `disposeAsync` waits for before it calls `disposeCore`. Does nothing here. */
+  protected async disposeAsyncCore(): Promise<void> {}
+
+  /** Refuses everybody who waits, and makes later calls fail. Leases that are out may still be disposed. */
+  dispose(): void {
+    this.disposeCore();
+  }
+
+  /** The same as `dispose`, for limiters that have something to wait for. */
+  async disposeAsync(): Promise<void> {
+    await this.disposeAsyncCore();
+    this.disposeCore();
+  }
+
+  /** The same as `dispose()`, for `using`. */
+  [Symbol.dispose](): void {
+    this.dispose();
+  }
+
+  /** The same as `disposeAsync()`, for `await using`. */
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.disposeAsync();
+  }
+}
+
+/**
+ * A limiter whose permits come back with time. Models .NET's `ReplenishingRateLimiter`.
+ *
+ * @public
+ */
+export abstract class ReplenishingRateLimiter extends RateLimiter {
+  /** How often permits come back, in milliseconds. */
+  abstract get replenishmentPeriodMs(): number;
+
+  /** Whether they come back by themselves. If not, somebody calls `tryReplenish`. */
+  abstract get isAutoReplenishing(): boolean;
+
+  /**
+   * Brings the limiter up to the present, when it does not do so by itself.
+   *
+   * @returns Whether it tried: false for a limiter that replenishes itself.
+   */
+  abstract tryReplenish(): boolean;
+}
+
+/** Several limiters as one: `RateLimiter.createChained` tells how it behaves, `chain.ts` why. */
+class ChainedRateLimiter extends RateLimiter {
+  readonly #limiters: readonly RateLimiter[];
+  /** A chain has no options: what is left of `maxWaitMs` is measured by the clock that its limiters live by. */
+  readonly [insideClock]: Clock | undefined;
+  #disposed = false;
+
+  constructor(limiters: readonly RateLimiter[]) {
+    super();
+    this.#limiters = limiters;
+    const clocks = limiters.map((limiter: InsideLimiter) => limiter[insideClock]);
+    this[insideClock] = clocks.find((clock) => clock !== undefined);
+  }
+
+  protected override attemptAcquireCore(permitCount: number): RateLimitLease {
+    this.checkUsable();
+    return attemptInTurn(this.#limiters, (limiter) => limiter.attemptAcquire(permitCount));
+  }
+
+  protected override acquireCore(
+    permitCount: number,
+    options: AcquireOptions,
+  ): RateLimitLease | Promise<RateLimitLease> {
+    this.checkUsable();
+    const clock = this[insideClock];
+    if (options.maxWaitMs === undefined || clock === undefined) {
+      return acquireInTurn(this.#limiters, (limiter) => request(limiter, permitCount, options));
+    }
+    const deadline = clock.now() + options.maxWaitMs;
+    return acquireInTurn(this.#limiters, (limiter) =>
+      request(limiter, permitCount, { ...options, maxWaitMs: deadline - clock.now() }),
+    );
+  }
+
+  [insideHasRoom](permitCount: number): boolean {
+    return this.#limiters.every(
+      (limiter: InsideLimiter) =>
+        (limiter.getStatistics()?.currentAvailablePermits ?? 0) >= Math.max(permitCount, 1) ||
+        limiter[insideHasRoom]?.(permitCount) === true,
+    );
+  }
+
+  override getStatistics(): RateLimiterStatistics {
+    this.checkUsable();
+    const all = this.#limiters.map((limiter) => limiter.getStatistics()).filter((one) => one !== undefined);
+    return Object.freeze({
+      currentAvailablePermits: Math.min(
+        Number.MAX_SAFE_INTEGER,
+        ...all.map((one) => one.currentAvailablePermits),
+      ),
+      currentQueuedCount: all.reduce((sum, one) => sum + one.currentQueuedCount, 0),
+      totalFailedLeases: all.reduce((sum, one) => sum + one.totalFailedLeases, 0),
+      totalSuccessfulLeases: all.at(-1)?.totalSuccessfulLeases ?? 0,
+    });
+  }
+
+  override get idleDurationMs(): number | undefined {
+    this.checkUsable();
+    const all = this.#limiters.map((limiter) => limiter.idleDurationMs);
+    return all.includes(undefined) ? undefined : Math.min(...(all as number[]));
+  }
+
+  protected override disposeCore(): void {
+    this.#disposed = true;
+  }
+
+  /** Fails when the chain has been disposed. */
+  checkUsable(): void {
+    if (this.#disposed) throw new LimiterDisposedError("chained RateLimiter");
+  }
+}
+
+/** A chain in which at least one limiter replenishes. */
+class ReplenishingChainedRateLimiter extends ReplenishingRateLimiter {
+  readonly #chain: ChainedRateLimiter;
+  readonly #replenishing: readonly ReplenishingRateLimiter[];
+  readonly #periodMs: number;
+  readonly #isAuto: boolean;
+
+  constructor(limiters: readonly RateLimiter[], replenishing: readonly ReplenishingRateLimiter[]) {
+    super();
+    this.#chain = new ChainedRateLimiter(limiters);
+    this.#replenishing = replenishing;
+    const periods = replenishing
+      .map((limiter) => limiter.replenishmentPeriodMs)
+      .filter((period) => period > 0);
+    this.#periodMs = periods.length === 0 ? 0 : Math.min(...periods);
+    this.#isAuto = replenishing.every((limiter) => limiter.isAutoReplenishing);
+  }
+
+  override get replenishmentPeriodMs(): number {
+    return this.#periodMs;
+  }
+
+  override get isAutoReplenishing(): boolean {
+    return this.#isAuto;
+  }
+
+  /** Replenishes each limiter in turn, past errors; true when any of them tried. */
+  override tryReplenish(): boolean {
+    this.#chain.checkUsable();
+    let tried = false;
+    const errors: unknown[] = [];
+    for (const limiter of this.#replenishing) {
+      try {
+        tried = limiter.tryReplenish() || tried;
+      } catch (error) {
+        errors.push(error);
+      }
+    }
+    throwAny(errors, "Replenishing the limiters of a chain failed.");
+    return tried;
+  }
+
+  get [insideClock](): Clock | undefined {
+    return this.#chain[insideClock];
+  }
+
+  [insideHasRoom](permitCount: number): boolean {
+    return this.#chain[insideHasRoom](permitCount);
+  }
+
+  protected override attemptAcquireCore(permitCount: number): RateLimitLease {
+    return this.#chain.attemptAcquire(permitCount);
+  }
+
+  protected override acquireCore(
+    permitCount: number,
+    options: AcquireOptions,
+  ): RateLimitLease | Promise<RateLimitLease> {
+    return request(this.#chain, permitCount, options);
+  }
+
+  override getStatistics(): RateLimiterStatistics {
+    return this.#chain.getStatistics();
+  }
+
+  override get idleDurationMs(): number | undefined {
+    return this.#chain.idleDurationMs;
+  }
+
+  protected override disposeCore(): void {
+    this.#chain.dispose();
+  }
+}

@@ -1,0 +1,20 @@
+export type { AcquireOptions } from "./contract/acquire-options.js";
+export type { Clock } from "./contract/clock.js";
+export { LimiterDisposedError, RateLimitRejectedError } from "./contract/errors.js";
+export { MetadataName } from "./contract/metadata-name.js";
+export type { LeaseOutcome } from "./contract/outcome.js";
+export { RateLimitLease } from "./contract/rate-limit-lease.js";
+export { RateLimiter, ReplenishingRateLimiter } from "./contract/rate-limiter.js";
+export type { RateLimiterStatistics } from "./contract/rate-limiter-statistics.js";
+export type { RejectionReason } from "./contract/rejection-reason.js";
+export { ConcurrencyLimiter, type ConcurrencyLimiterOptions } from "./limiters/concurrency-limiter.js";
+export { NoLimiter } from "./limiters/no-limiter.js";
+export {
+  type ShadowedRateLimiter,
+  type ShadowOptions,
+  type ShadowRejection,
+  shadowed,
+} from "./limiters/shadowed.js";
+export { type WithLeaseOptions, withLease } from "./limiters/with-lease.js";
+export type { QueueOptions, QueueProcessingOrder } from "./queue/queue-settings.js";
+export { systemClock } from "./time/system-clock.js";

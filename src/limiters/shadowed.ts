@@ -1,0 +1,158 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+import type { AcquireOptions } from "../contract/acquire-options.js";
+import type { Clock } from "../contract/clock.js";
+import { type InsideLimiter, insideClock, insideHasRoom } from "../contract/inside.js";
+import type { RateLimitLease } from "../contract/rate-limit-lease.js";
+import { RateLimiter } from "../contract/rate-limiter.js";
+import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
+import type { RejectionReason } from "../contract/rejection-reason.js";
+import { checkFunction, checkOptionNames, wrongType } from "../contract/validation.js";
+import { freeLease } from "./no-limiter.js";
+
+/**
+ * What a limiter in shadow would not have let through at once.
+ *
+ * @public
+ */
+export interface ShadowRejection {
+  /** How many permits were asked for. */
+  readonly permitCount: number;
+  /** True when the request would have found a place in the queue, false when it would have been refused. */
+  readonly wouldHaveWaited: boolean;
+  /** Why no permit was free; undefined when the limiter did not say. */
+  readonly reason: RejectionReason | undefined;
+  /** Milliseconds that the caller would have been told to wait; undefined when the limiter cannot tell. */
+  readonly retryAfterMs: number | undefined;
+  /** What the limiter threw instead of answering, such as a count above the limit; undefined when it answered. */
+  readonly error: unknown;
+}
+
+/**
+ * Options of {@link shadowed}.
+ *
+ * @public
+ */
+export interface ShadowOptions {
+  /**
+   * Called, before the caller goes on, for each request that the limiter would not have let through at once. What it
+   * throws reaches the caller.
+   */
+  readonly onRejected?: ((rejection: ShadowRejection) => void) | undefined;
+}
+
+/**
+ * A limiter in shadow; see {@link shadowed}.
+ *
+ * @public
+ */
+export interface ShadowedRateLimiter extends RateLimiter {
+  /** Requests that the limiter would have refused. */
+  readonly wouldHaveRefused: number;
+  /** Requests that would have waited in the limiter's queue. */
+  readonly wouldHaveWaited: number;
+}
+
+class ShadowLimiter extends RateLimiter implements ShadowedRateLimiter {
+  readonly #limiter: InsideLimiter;
+  readonly #onRejected: ShadowOptions["onRejected"];
+  #wouldHaveRefused = 0;
+  #wouldHaveWaited = 0;
+
+  constructor(limiter: RateLimiter, onRejected: ShadowOptions["onRejected"]) {
+    super();
+    this.#limiter = limiter;
+    this.#onRejected = onRejected;
+  }
+
+  get wouldHaveRefused(): number {
+    return this.#wouldHaveRefused;
+  }
+
+  get wouldHaveWaited(): number {
+    return this.#wouldHaveWaited;
+  }
+
+  get [insideClock](): Clock | undefined {
+    return this.#limiter[insideClock];
+  }
+
+  [insideHasRoom](permitCount: number): boolean {
+    return this.#limiter[insideHasRoom]?.(permitCount) ?? false;
+  }
+
+  override getStatistics(): RateLimiterStatistics | undefined {
+    return this.#limiter.getStatistics();
+  }
+
+  override get idleDurationMs(): number | undefined {
+    return this.#limiter.idleDurationMs;
+  }
+
+  protected override attemptAcquireCore(permitCount: number): RateLimitLease {
+    return this.#attempt(permitCount, false);
+  }
+
+  protected override acquireCore(permitCount: number, options: AcquireOptions): RateLimitLease {
+    return this.#attempt(permitCount, (options.maxWaitMs ?? 1) > 0);
+  }
+
+  protected override disposeCore(): void {
+    this.#limiter.dispose();
+  }
+
+  protected override disposeAsyncCore(): Promise<void> {
+    return this.#limiter.disposeAsync();
+  }
+
+  #attempt(permitCount: number, canWait: boolean): RateLimitLease {
+    let lease: RateLimitLease | undefined;
+    let error: unknown;
+    try {
+      lease = this.#limiter.attemptAcquire(permitCount);
+      if (lease.isAcquired) return lease;
+    } catch (thrown) {
+      error = thrown;
+    }
+    const wouldHaveWaited = canWait && lease !== undefined && this[insideHasRoom](permitCount);
+    if (wouldHaveWaited) this.#wouldHaveWaited += 1;
+    else this.#wouldHaveRefused += 1;
+    const { reason, retryAfterMs } = lease ?? {};
+    lease?.dispose();
+    this.#onRejected?.({ permitCount, wouldHaveWaited, reason, retryAfterMs, error });
+    return freeLease;
+  }
+}
+
+/**
+ * Lets everything through, and counts what the limiter would have refused or made wait: how a limit is tried in
+ * production before it bites.
+ *
+ * Every request is an attempt on the limiter. If it grants, its lease is the answer, and holds permits as always;
+ * otherwise the answer is an acquired lease that holds nothing. Nobody ever waits, not even for a permit that would come
+ * soon, so under overload the queue of the real limiter would be fuller than the counts assume: `wouldHaveWaited` is an
+ * upper bound, `wouldHaveRefused` a lower one. Errors of the limiter (a count above the limit, a disposed limiter) count
+ * as refusals; a malformed count or an aborted signal is an error here too.
+ *
+ * The shadow owns the limiter: disposing it disposes the limiter, and it lets through even then.
+ *
+ * @example
+ * ```ts
+ * import { ConcurrencyLimiter, shadowed } from "headgate";
+ *
+ * const limiter = shadowed(new ConcurrencyLimiter({ permitLimit: 50 }), {
+ *   onRejected: ({ reason }) => console.log("would have refused:", reason),
+ * });
+ * using lease = await limiter.acquire(); // always acquired
+ * ```
+ *
+ * @param limiter - The limiter to try.
+ * @throws TypeError when an argument is not what it should be.
+ *
+ * @public
+ */
+export function shadowed(limiter: RateLimiter, options: ShadowOptions = {}): ShadowedRateLimiter {
+  if (!(limiter instanceof RateLimiter)) throw wrongType("limiter", "a RateLimiter", limiter);
+  checkOptionNames(options, ["onRejected"]);
+  if (options.onRejected !== undefined) checkFunction("options.onRejected", options.onRejected);
+  return new ShadowLimiter(limiter, options.onRejected);
+}

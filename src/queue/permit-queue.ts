@@ -1,0 +1,348 @@
+import type { AcquireOptions } from "../contract/acquire-options.js";
+import { LimiterDisposedError } from "../contract/errors.js";
+import type { RateLimitLease } from "../contract/rate-limit-lease.js";
+import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
+import type { RejectionReason } from "../contract/rejection-reason.js";
+import { checkDuration, countAboveLimit } from "../contract/validation.js";
+import { Alarm } from "../time/alarm.js";
+import { DeadlineHeap } from "./deadline-heap.js";
+import type { PermitAlgorithm } from "./permit-algorithm.js";
+import type { QueueSettings } from "./queue-settings.js";
+import { RefusedLease } from "./refused-lease.js";
+import { SignalWatch } from "./signal-watch.js";
+import { PromiseWaiter, type Waiter } from "./waiter.js";
+import { WaiterList } from "./waiter-list.js";
+
+/*
+ * Permits, and those who wait for them. Every limiter of this library has one of these, and no limiter has waiting code
+ * of its own: order, room, eviction, abort, deadlines, pause and dispose are here and nowhere else.
+ *
+ * The split: an algorithm (PermitAlgorithm) raises and lowers `available`; the queue hands permits out. One class for all
+ * limiters also keeps the hot path fast: `take` and `giveBack` see objects of one shape only, and ask a single question,
+ * whether anything at all is unusual (`state`), before they count.
+ *
+ * Hand-over is synchronous. Whoever gives permits back serves the first waiter in the same call, so no newcomer can
+ * slip in between, and what has been granted cannot be lost to a caller who is leaving. The head blocks those behind
+ * it, so that a large request is not starved by small ones: with 2 of 10 permits free, a waiter for 5 makes the one
+ * for 1 behind it wait. The surprise: aborting that waiter lets the other through at once, without any release. (.NET
+ * serves it at the next release.)
+ */
+
+/** Nothing unusual: permits can be taken and given back by counting. */
+const OPEN = 0;
+const DISPOSED = 1;
+const PAUSED = 2;
+/** Somebody waits. */
+const WAITING = 4;
+
+interface BacklogOwner {
+  readonly settings: QueueSettings;
+  wake(): void;
+  abort(watch: SignalWatch): void;
+}
+
+/** What exists only once somebody has waited or the limiter was paused, so that a limiter without that stays small. */
+class Backlog {
+  readonly waiters = new WaiterList();
+  readonly watches = new Map<AbortSignal, SignalWatch>();
+  readonly deadlines = new DeadlineHeap();
+  readonly alarm: Alarm;
+  readonly onAbort: (watch: SignalWatch) => void;
+  pausedUntil = 0;
+  isDraining = false;
+
+  constructor(queue: BacklogOwner) {
+    this.alarm = new Alarm(queue.settings.clock, () => queue.wake());
+    this.onAbort = (watch) => queue.abort(watch);
+  }
+}
+
+export class PermitQueue<Limiter> {
+  readonly limiter: Limiter;
+  readonly algorithm: PermitAlgorithm<Limiter>;
+  readonly settings: QueueSettings;
+  /** Permits that can be taken now. Below 0: a debt, from a lowered limit or a cost that turned out higher. */
+  available: number;
+  #state = OPEN;
+  #succeeded = 0;
+  #failed = 0;
+  #backlog: Backlog | undefined = undefined;
+  #plainRefusal: RefusedLease | undefined = undefined;
+
+  constructor(
+    limiter: Limiter,
+    algorithm: PermitAlgorithm<Limiter>,
+    settings: QueueSettings,
+    available: number,
+  ) {
+    this.limiter = limiter;
+    this.algorithm = algorithm;
+    this.settings = settings;
+    this.available = available;
+  }
+
+  /**
+   * Takes permits if that needs no thought: nobody waits, nothing is paused, and the count is an ordinary one. False
+   * means that `attempt` or `acquire` has to look closer.
+   */
+  take(permits: number): boolean {
+    // The type is checked too, since callers are not all TypeScript, and `"1" <= 2`.
+    if (typeof permits !== "number" || this.#state !== OPEN) return false;
+    if (permits > this.available || permits <= 0 || (permits | 0) !== permits) return false;
+    this.available -= permits;
+    this.#succeeded += 1;
+    return true;
+  }
+
+  /** Puts permits back (or, with a negative number, takes them, into debt if need be) and serves who waits. */
+  giveBack(permits: number): void {
+    this.available += permits;
+    if (this.#state !== OPEN) this.drain();
+  }
+
+  /** Answers an attempt of any legal count. */
+  attempt(permits: number): RateLimitLease {
+    this.#checkRequest(permits);
+    this.refresh();
+    return this.#canGrant(permits) ? this.#grant(permits) : this.#refuse("limit_reached", permits, false);
+  }
+
+  /** Answers a request that may wait: a lease, or a promise when it does wait. */
+  acquire(permits: number, options: AcquireOptions): RateLimitLease | Promise<RateLimitLease> {
+    this.#checkRequest(permits);
+    const { maxWaitMs } = options;
+    if (maxWaitMs !== undefined && maxWaitMs < 0) return this.#refuse("deadline_expired", permits, false);
+    this.refresh();
+    if (this.#canGrant(permits)) return this.#grant(permits);
+    const evicted = maxWaitMs === 0 ? undefined : this.#makeRoom(permits);
+    if (evicted === undefined) {
+      return this.#refuse(this.settings.queueLimit === 0 ? "limit_reached" : "queue_full", permits, true);
+    }
+    const waiter = new PromiseWaiter(permits);
+    this.#enqueue(waiter, options);
+    for (const loser of evicted) loser.settle(this.#refuse("queue_evicted", loser.permits, false));
+    return waiter.promise;
+  }
+
+  /** Whether a request of this size would find a place in the queue, now and without pushing anybody out. */
+  hasRoom(permits: number): boolean {
+    return permits <= this.settings.queueLimit - this.#queuedPermits;
+  }
+
+  /** Grants nothing for a while. An earlier pause that lasts longer stays. */
+  pause(durationMs: number): void {
+    checkDuration("durationMs", durationMs);
+    if ((this.#state & DISPOSED) !== 0) return;
+    this.refresh();
+    this.#backlog ??= new Backlog(this);
+    const until = this.settings.clock.now() + durationMs;
+    if ((this.#state & PAUSED) === 0 || until > this.#backlog.pausedUntil) this.#backlog.pausedUntil = until;
+    this.#state |= PAUSED;
+    this.#setAlarm(this.#backlog);
+  }
+
+  /** Brings everything up to the present: a pause that is over, permits that came with time, who can go now. */
+  refresh(): void {
+    this.algorithm.advance?.(this.limiter);
+    const backlog = this.#backlog;
+    if ((this.#state & PAUSED) === 0 || backlog === undefined) return;
+    if (this.settings.clock.now() < backlog.pausedUntil) return;
+    this.#state &= ~PAUSED;
+    this.drain();
+  }
+
+  /** Serves waiters in order, until one does not fit. */
+  drain(): void {
+    const backlog = this.#backlog;
+    if (backlog === undefined || backlog.isDraining) return;
+    // With nothing free there is nobody to serve. Once one waiter is served, those for 0 permits right behind it go
+    // along, although it may have taken the last permit: "at least one was free" has been true for them.
+    if (this.available > 0 && (this.#state & (DISPOSED | PAUSED)) === 0) {
+      backlog.isDraining = true;
+      for (let waiter = this.#first(backlog); waiter !== undefined; waiter = this.#first(backlog)) {
+        if (waiter.permits > this.available) break;
+        this.#leave(backlog, waiter);
+        waiter.settle(this.#grant(waiter.permits));
+      }
+      backlog.isDraining = false;
+    }
+    this.#setAlarm(backlog);
+  }
+
+  /** Refuses at once whoever waits for more than the limit, which has been lowered. */
+  refuseLargerThan(limit: number): void {
+    const backlog = this.#backlog;
+    if (backlog === undefined) return;
+    for (let waiter = backlog.waiters.oldest; waiter !== undefined; ) {
+      const { next } = waiter;
+      if (waiter.permits > limit) {
+        this.#leave(backlog, waiter);
+        waiter.settle(this.#refuse("limit_reached", waiter.permits, false));
+      }
+      waiter = next;
+    }
+  }
+
+  /** The alarm's time has come: a pause ends, permits arrive, or somebody has waited long enough. */
+  wake(): void {
+    const backlog = this.#backlog;
+    if (backlog === undefined) return;
+    this.refresh();
+    this.drain();
+    const now = this.settings.clock.now();
+    let waiter = backlog.deadlines.earliest;
+    while (waiter !== undefined && waiter.deadline <= now) {
+      this.#leave(backlog, waiter);
+      waiter.settle(this.#refuse("queue_timeout", waiter.permits, false));
+      waiter = backlog.deadlines.earliest;
+    }
+    this.drain();
+  }
+
+  /** A signal was aborted: its waiters leave, and those whom they blocked go. */
+  abort(watch: SignalWatch): void {
+    const backlog = this.#backlog as Backlog;
+    const leaving: Waiter[] = [];
+    for (let waiter = watch.first; waiter !== undefined; waiter = watch.first) {
+      this.#leave(backlog, waiter);
+      leaving.push(waiter);
+    }
+    for (const waiter of leaving) waiter.abort(watch.signal.reason);
+    this.drain();
+  }
+
+  dispose(): void {
+    const backlog = this.#backlog;
+    this.#state |= DISPOSED;
+    this.#backlog = undefined;
+    if (backlog === undefined) return;
+    backlog.alarm.clear();
+    for (let waiter = this.#first(backlog); waiter !== undefined; waiter = this.#first(backlog)) {
+      this.#leave(backlog, waiter);
+      // Not counted as a failure, as in .NET.
+      waiter.settle(new RefusedLease(this, "limiter_disposed", undefined, false));
+    }
+  }
+
+  getStatistics(): RateLimiterStatistics {
+    this.#checkUsable();
+    this.refresh();
+    return Object.freeze({
+      currentAvailablePermits: Math.max(0, this.available),
+      currentQueuedCount: this.#queuedPermits,
+      totalFailedLeases: this.#failed,
+      totalSuccessfulLeases: this.#succeeded,
+    });
+  }
+
+  /** Whether nobody waits and nothing is paused. */
+  get isQuiet(): boolean {
+    return (this.#state & (PAUSED | WAITING)) === 0;
+  }
+
+  get #queuedPermits(): number {
+    return this.#backlog === undefined ? 0 : this.#backlog.waiters.permits;
+  }
+
+  #checkUsable(): void {
+    if ((this.#state & DISPOSED) !== 0) throw new LimiterDisposedError(this.algorithm.limiterName);
+  }
+
+  #checkRequest(permits: number): void {
+    const limit = this.algorithm.permitLimit(this.limiter);
+    if (permits > limit) throw countAboveLimit(permits, limit);
+    this.#checkUsable();
+  }
+
+  #canGrant(permits: number): boolean {
+    if ((this.#state & PAUSED) !== 0) return false;
+    if (permits === 0) return this.available > 0;
+    return permits <= this.available && (this.settings.newestFirst || this.#queuedPermits === 0);
+  }
+
+  #grant(permits: number): RateLimitLease {
+    this.available -= permits;
+    this.#succeeded += 1;
+    return this.algorithm.lend(this.limiter, permits);
+  }
+
+  #refuse(reason: RejectionReason, permits: number, foundNoRoom: boolean): RateLimitLease {
+    this.#failed += 1;
+    if (reason === "limit_reached" || reason === "queue_full") {
+      if ((this.#state & PAUSED) !== 0) {
+        const left = (this.#backlog as Backlog).pausedUntil - this.settings.clock.now();
+        return new RefusedLease(this, "server_pause", Math.max(0, left), foundNoRoom);
+      }
+      const retryAfterMs = this.algorithm.retryAfterMs?.(this.limiter, permits);
+      if (retryAfterMs !== undefined || foundNoRoom) {
+        return new RefusedLease(this, reason, retryAfterMs, foundNoRoom);
+      }
+      this.#plainRefusal ??= new RefusedLease(this, "limit_reached", undefined, false);
+      return this.#plainRefusal;
+    }
+    return new RefusedLease(this, reason, undefined, false);
+  }
+
+  #first(backlog: Backlog): Waiter | undefined {
+    return this.settings.newestFirst ? backlog.waiters.newest : backlog.waiters.oldest;
+  }
+
+  /** Those who had to leave so that the newcomer fits; undefined when it does not fit. */
+  #makeRoom(permits: number): readonly Waiter[] | undefined {
+    const evicted: Waiter[] = [];
+    if (this.hasRoom(permits)) return evicted;
+    if (!this.settings.newestFirst || permits > this.settings.queueLimit) return undefined;
+    const backlog = this.#backlog as Backlog;
+    while (!this.hasRoom(permits)) {
+      const oldest = backlog.waiters.oldest as Waiter;
+      this.#leave(backlog, oldest);
+      evicted.push(oldest);
+    }
+    return evicted;
+  }
+
+  #enqueue(waiter: Waiter, options: AcquireOptions): void {
+    this.#backlog ??= new Backlog(this);
+    const backlog = this.#backlog;
+    const { signal, maxWaitMs } = options;
+    if (signal !== undefined) {
+      let watch = backlog.watches.get(signal);
+      if (watch === undefined) {
+        watch = new SignalWatch(signal, backlog.onAbort);
+        backlog.watches.set(signal, watch);
+      }
+      watch.add(waiter);
+    }
+    if (maxWaitMs !== undefined) {
+      waiter.deadline = this.settings.clock.now() + maxWaitMs;
+      backlog.deadlines.add(waiter);
+    }
+    backlog.waiters.append(waiter);
+    this.#state |= WAITING;
+    this.#setAlarm(backlog);
+  }
+
+  #leave(backlog: Backlog, waiter: Waiter): void {
+    backlog.waiters.remove(waiter);
+    backlog.deadlines.remove(waiter);
+    const { watch } = waiter;
+    if (watch?.remove(waiter) === true) backlog.watches.delete(watch.signal);
+    if (backlog.waiters.oldest === undefined) this.#state &= ~WAITING;
+  }
+
+  /** Sets the alarm for the next thing that time alone brings; none while nobody waits. */
+  #setAlarm(backlog: Backlog): void {
+    const first = this.#first(backlog);
+    if (first === undefined) {
+      backlog.alarm.clear();
+      return;
+    }
+    let dueAt = Number.POSITIVE_INFINITY;
+    if ((this.#state & PAUSED) !== 0) dueAt = backlog.pausedUntil;
+    else dueAt = this.algorithm.availableAt?.(this.limiter, first.permits) ?? dueAt;
+    const earliest = backlog.deadlines.earliest;
+    if (earliest !== undefined) dueAt = Math.min(dueAt, earliest.deadline);
+    if (dueAt === Number.POSITIVE_INFINITY) backlog.alarm.clear();
+    else backlog.alarm.set(dueAt);
+  }
+}

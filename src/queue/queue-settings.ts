@@ -1,0 +1,48 @@
+import type { Clock } from "../contract/clock.js";
+import { checkChoice, checkInteger, checkMethods } from "../contract/validation.js";
+import { systemClock } from "../time/system-clock.js";
+
+/**
+ * Who goes first when permits come back. The first in order also blocks: nobody behind it is served before it, however
+ * little they want, so that large requests are not starved.
+ *
+ * - `oldestFirst`: whoever has waited longest. A full queue refuses newcomers.
+ * - `newestFirst`: whoever came last. Newcomers pass the queue, and a full queue drops its oldest waiters.
+ *
+ * @public
+ */
+export type QueueProcessingOrder = "oldestFirst" | "newestFirst";
+
+/**
+ * The options that all limiters with a queue have in common.
+ *
+ * @public
+ */
+export interface QueueOptions {
+  /**
+   * How many permits, not callers, may be waited for at the same time. 0 by default: nobody waits, `acquire` refuses
+   * when nothing is free.
+   */
+  readonly queueLimit?: number | undefined;
+  /** Who goes first when permits come back; `oldestFirst` by default. */
+  readonly queueProcessingOrder?: QueueProcessingOrder | undefined;
+  /** Where the limiter gets its time from; `systemClock` by default. */
+  readonly clock?: Clock | undefined;
+}
+
+export const QUEUE_OPTION_NAMES = ["queueLimit", "queueProcessingOrder", "clock"] as const;
+
+/** The same options, checked and complete. */
+export interface QueueSettings {
+  readonly queueLimit: number;
+  readonly newestFirst: boolean;
+  readonly clock: Clock;
+}
+
+export function readQueueSettings(options: QueueOptions): QueueSettings {
+  const { queueLimit = 0, queueProcessingOrder = "oldestFirst", clock = systemClock } = options;
+  checkInteger("options.queueLimit", queueLimit, 0);
+  checkChoice("options.queueProcessingOrder", queueProcessingOrder, ["oldestFirst", "newestFirst"]);
+  checkMethods("options.clock", clock, ["now", "setTimer"]);
+  return { queueLimit, newestFirst: queueProcessingOrder === "newestFirst", clock };
+}

@@ -1,0 +1,58 @@
+import type { RateLimitLease } from "../contract/rate-limit-lease.js";
+import type { SignalWatch } from "./signal-watch.js";
+
+/**
+ * One request in a queue: a node of the queue's list, of its signal's list and of the deadline heap, so that it can
+ * leave all three without a search.
+ */
+export abstract class Waiter {
+  readonly permits: number;
+  next: Waiter | undefined = undefined;
+  previous: Waiter | undefined = undefined;
+  watch: SignalWatch | undefined = undefined;
+  nextOnSignal: Waiter | undefined = undefined;
+  previousOnSignal: Waiter | undefined = undefined;
+  /** When it gives up, by the limiter's clock; looked at only while `heapIndex` is not -1. */
+  deadline = 0;
+  heapIndex = -1;
+
+  constructor(permits: number) {
+    this.permits = permits;
+  }
+
+  /** Ends the wait with an answer. Called once, when everything about the waiter and the limiter is final. */
+  abstract settle(lease: RateLimitLease): void;
+
+  /** Ends the wait because the caller's signal was aborted. */
+  abstract abort(reason: unknown): void;
+}
+
+// The executor of `new Promise` runs at once, so one function can serve all waiters instead of a closure for each.
+let resolveCaptured: (lease: RateLimitLease) => void;
+let rejectCaptured: (reason: unknown) => void;
+function capture(resolve: (lease: RateLimitLease) => void, reject: (reason: unknown) => void): void {
+  resolveCaptured = resolve;
+  rejectCaptured = reject;
+}
+
+/** A waiter behind a promise. Its caller goes on in a microtask, in its own async context. */
+export class PromiseWaiter extends Waiter {
+  readonly promise: Promise<RateLimitLease>;
+  readonly #resolve: (lease: RateLimitLease) => void;
+  readonly #reject: (reason: unknown) => void;
+
+  constructor(permits: number) {
+    super(permits);
+    this.promise = new Promise<RateLimitLease>(capture);
+    this.#resolve = resolveCaptured;
+    this.#reject = rejectCaptured;
+  }
+
+  override settle(lease: RateLimitLease): void {
+    this.#resolve(lease);
+  }
+
+  override abort(reason: unknown): void {
+    this.#reject(reason);
+  }
+}

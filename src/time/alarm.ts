@@ -1,0 +1,53 @@
+import type { Clock } from "../contract/clock.js";
+
+/** The longest delay that hosts take; a longer one makes `setTimeout` fire at once. */
+const LONGEST_DELAY_MS = 2 ** 31 - 1;
+
+/**
+ * One re-armable wake-up, the only thing in this library that sets a timer for somebody who waits.
+ *
+ * It holds what hosts do not: it never rings before its time (a timer that fired early is set again for what is
+ * left), it waits longer than 2^31-1 ms (in stages), and it moves cheaply: setting it later than it already
+ * stands keeps the host timer, which then finds at its time that it has to go on.
+ *
+ * The timer keeps the process alive, since whoever sets an alarm has somebody waiting; it must be cleared when
+ * nobody waits any more.
+ */
+export class Alarm {
+  readonly #clock: Clock;
+  readonly #ring: () => void;
+  #timer: { cancel(): void } | undefined;
+  #timerFiresAt = 0;
+  #dueAt = 0;
+
+  constructor(clock: Clock, ring: () => void) {
+    this.#clock = clock;
+    this.#ring = ring;
+  }
+
+  /** Rings once, as soon as the clock shows `dueAt` or more. Replaces an earlier setting. */
+  set(dueAt: number): void {
+    this.#dueAt = dueAt;
+    if (this.#timer !== undefined && this.#timerFiresAt <= dueAt) return;
+    this.clear();
+    this.#start();
+  }
+
+  clear(): void {
+    this.#timer?.cancel();
+    this.#timer = undefined;
+  }
+
+  #start(): void {
+    const now = this.#clock.now();
+    const delay = Math.min(Math.max(Math.ceil(this.#dueAt - now), 1), LONGEST_DELAY_MS);
+    this.#timerFiresAt = now + delay;
+    this.#timer = this.#clock.setTimer(this.#onTimer, delay, true);
+  }
+
+  readonly #onTimer = (): void => {
+    this.#timer = undefined;
+    if (this.#clock.now() < this.#dueAt) this.#start();
+    else this.#ring();
+  };
+}
