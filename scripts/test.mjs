@@ -1,7 +1,8 @@
 // One command on a fresh checkout: installs what is missing, builds, and runs every check that the machine can run.
 import { spawnSync } from "node:child_process";
-import { existsSync, statSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { fileURLToPath } from "node:url";
+import { build, install, isInstallStale } from "./prepare.mjs";
 
 process.chdir(fileURLToPath(new URL("..", import.meta.url)));
 const ci = process.env.CI !== undefined;
@@ -16,9 +17,7 @@ const step = (name, cmd, args, env) => {
   );
   return rc;
 };
-const stamp = "node_modules/.package-lock.json";
-const stale = !existsSync(stamp) || statSync(stamp).mtimeMs < statSync("package-lock.json").mtimeMs;
-if (stale && step("npm ci", "npm", ["ci", "--no-audit", "--no-fund"]) !== 0) process.exit(1);
+if (isInstallStale() && step("npm ci", ...install) !== 0) process.exit(1);
 
 const chromium = process.env.CHROMIUM_PATH ?? "/usr/bin/chromium";
 if (
@@ -43,7 +42,7 @@ const failed = [];
 const must = (name, ...args) => {
   if (step(name, ...args) !== 0) failed.push(name);
 };
-if (step("build", node, [tsc, "-b"]) !== 0) process.exit(1);
+if (step("build", ...build()) !== 0) process.exit(1);
 must("lint", bin(".bin/biome"), ["check", "--error-on-warnings", "."]);
 must("typecheck", node, [tsc, "-p", "test"]);
 must("api-report", node, ["scripts/api-report.mjs"]);

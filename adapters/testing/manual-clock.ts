@@ -1,4 +1,7 @@
 import type { Clock } from "headgate";
+import { checkNumber, checkOptionNames } from "../../src/internal.js";
+
+const FINITE = "a finite number";
 
 interface Timer {
   readonly callback: () => void;
@@ -16,8 +19,8 @@ export interface ManualClockOptions {
   readonly startMs?: number;
   /**
    * How much later than asked each timer fires, in milliseconds; negative for earlier. Hosts do both: Node fires a
-   * fractional timer up to 1 ms early, and a busy host fires late. 0 by default. Called anew for each timer when it is a
-   * function.
+   * fractional timer up to 1 ms early, and a busy host fires late. 0 by default. No timer fires before half
+   * its delay, so that time goes on. Called anew for each timer when it is a function.
    */
   readonly timerSkewMs?: number | (() => number);
 }
@@ -50,9 +53,11 @@ export class ManualClock implements Clock {
   readonly #timers = new Set<Timer>();
 
   constructor(options: ManualClockOptions = {}) {
+    checkOptionNames(options, ["startMs", "timerSkewMs"]);
     const { startMs = 0, timerSkewMs = 0 } = options;
-    checkFinite("options.startMs", startMs);
-    if (typeof timerSkewMs !== "function") checkFinite("options.timerSkewMs", timerSkewMs);
+    checkNumber("options.startMs", startMs, FINITE, Number.isFinite);
+    if (typeof timerSkewMs !== "function")
+      checkNumber("options.timerSkewMs", timerSkewMs, FINITE, Number.isFinite);
     this.#now = startMs;
     this.#skew = timerSkewMs;
   }
@@ -71,13 +76,11 @@ export class ManualClock implements Clock {
     return this.#now;
   }
 
-  /** @throws RangeError when the delay is one that hosts do not take. */
+  /** @throws TypeError or RangeError when the delay is not one that hosts take: from 1 to 2 147 483 647 ms. */
   setTimer(callback: () => void, delayMs: number, keepAlive = true): { cancel(): void } {
-    if (!(delayMs >= 1 && delayMs <= 2 ** 31 - 1)) {
-      throw new RangeError(`delayMs must be from 1 to 2147483647; got ${delayMs}.`);
-    }
+    checkNumber("delayMs", delayMs, "a number from 1 to 2147483647", (n) => n >= 1 && n <= 2 ** 31 - 1);
     const skew = typeof this.#skew === "function" ? this.#skew() : this.#skew;
-    const timer: Timer = { callback, dueAt: this.#now + Math.max(0, delayMs + skew), keepAlive };
+    const timer: Timer = { callback, dueAt: this.#now + Math.max(delayMs / 2, delayMs + skew), keepAlive };
     this.#timers.add(timer);
     return { cancel: () => void this.#timers.delete(timer) };
   }
@@ -86,12 +89,10 @@ export class ManualClock implements Clock {
    * Moves time on, firing what comes due.
    *
    * @param ms - Milliseconds, at least 0; fractions are allowed. 0 fires what is due now.
-   * @throws RangeError when that is something else.
+   * @throws TypeError or RangeError when that is something else.
    */
   advance(ms: number): void {
-    if (!(ms >= 0 && ms < Number.POSITIVE_INFINITY)) {
-      throw new RangeError(`ms must be a finite number of at least 0; got ${ms}.`);
-    }
+    checkNumber("ms", ms, "a finite number of at least 0", (n) => n >= 0 && n < Number.POSITIVE_INFINITY);
     const end = this.#now + ms;
     for (let next = this.#next(end); next !== undefined; next = this.#next(end)) {
       this.#timers.delete(next);
@@ -105,10 +106,10 @@ export class ManualClock implements Clock {
    * Sets the clock without firing anything, as when a host was asleep, or a clock that should not go back does.
    *
    * @param nowMs - What the clock shows from now on, in milliseconds.
-   * @throws RangeError when that is not a finite number.
+   * @throws TypeError or RangeError when that is not a finite number.
    */
   set(nowMs: number): void {
-    checkFinite("nowMs", nowMs);
+    checkNumber("nowMs", nowMs, FINITE, Number.isFinite);
     this.#now = nowMs;
   }
 
@@ -119,8 +120,4 @@ export class ManualClock implements Clock {
     }
     return next;
   }
-}
-
-function checkFinite(name: string, value: number): void {
-  if (!Number.isFinite(value)) throw new RangeError(`${name} must be a finite number; got ${value}.`);
 }

@@ -1,4 +1,4 @@
-import { checkOptionNames, wrongType } from "./validation.js";
+import { checkNumber, checkOptionNames, wrongType } from "./validation.js";
 
 /**
  * What a caller may say about one `acquire`.
@@ -21,21 +21,28 @@ export interface AcquireOptions {
   readonly maxWaitMs?: number | undefined;
 }
 
-const KNOWN = ["signal", "priority", "maxWaitMs"] as const;
+export const ACQUIRE_OPTION_NAMES = ["signal", "priority", "maxWaitMs"] as const;
 
 /** Stands for options that were not given. */
 export const NO_OPTIONS: AcquireOptions = Object.freeze({});
 
+/** An `AbortSignal` of any realm or polyfill. */
+function isSignal(value: unknown): value is AbortSignal {
+  const { aborted, addEventListener } = (value ?? {}) as Partial<AbortSignal>;
+  return typeof aborted === "boolean" && typeof addEventListener === "function";
+}
+
 /** Checks the shape of the options. A priority is looked at only by limiters that use it. */
-export function checkAcquireOptions(options: unknown): asserts options is AcquireOptions {
-  checkOptionNames(options, KNOWN);
+export function checkAcquireOptions(
+  options: unknown,
+  names: readonly string[] = ACQUIRE_OPTION_NAMES,
+): asserts options is AcquireOptions {
+  if (isSignal(options)) throw wrongType("options", "an object such as { signal }", options);
+  checkOptionNames(options, names);
   const { signal, maxWaitMs } = options as AcquireOptions;
-  if (signal !== undefined && typeof (signal as AbortSignal | null)?.addEventListener !== "function") {
-    throw wrongType("options.signal", "an AbortSignal", signal);
-  }
-  if (maxWaitMs !== undefined && !Number.isFinite(maxWaitMs)) {
-    const allowed = "a finite number of milliseconds (leave it out to wait as long as it takes)";
-    if (typeof maxWaitMs !== "number") throw wrongType("options.maxWaitMs", allowed, maxWaitMs);
-    throw new RangeError(`options.maxWaitMs must be ${allowed}; got ${maxWaitMs}.`);
+  if (signal !== undefined && !isSignal(signal)) throw wrongType("options.signal", "an AbortSignal", signal);
+  if (maxWaitMs !== undefined) {
+    const allowed = "a finite number of milliseconds, or left out to wait without end";
+    checkNumber("options.maxWaitMs", maxWaitMs, allowed, Number.isFinite);
   }
 }

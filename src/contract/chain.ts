@@ -1,6 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import type { LeaseOutcome } from "./outcome.js";
 import { RateLimitLease } from "./rate-limit-lease.js";
+import { checkPermitCount } from "./validation.js";
 
 /*
  * Asking several limiters in turn, so that work goes ahead only when all of them agree.
@@ -17,9 +18,9 @@ import { RateLimitLease } from "./rate-limit-lease.js";
  * Example: a window of 10 with 4 taken, then a concurrency limiter that is full. An attempt takes the fifth from the
  * window, is refused, refunds it: the window stands at 4 again, and the caller gets the second limiter's answer.
  *
- * The surprise: a permit that goes back after its window has moved on is lost all the same; the window it belonged to
- * is over. Put limiters that refuse often, and those whose leases hold nothing, last and first accordingly: cheap
- * refusals early, waiting late.
+ * Two surprises. Whoever waits for a later limiter holds what the earlier ones gave: a crowd that waits for one slow host
+ * behind a limiter for all hosts takes the permits of everybody else. So limiters where callers wait long come first. And
+ * a permit that goes back after its window has moved on is lost all the same; the window it belonged to is over.
  *
  * As long as nobody has to wait, all of this happens in one turn, without a promise.
  */
@@ -32,12 +33,14 @@ export function attemptInTurn<Member>(
   const leases: RateLimitLease[] = [];
   for (const member of members) {
     let lease: RateLimitLease;
+    let isAcquired: boolean;
     try {
       lease = attempt(member);
+      isAcquired = lease.isAcquired;
     } catch (error) {
       throw undo(leases, error);
     }
-    if (!lease.isAcquired) return refuse(leases, lease);
+    if (!isAcquired) return refuse(leases, lease);
     leases.push(lease);
   }
   return new ChainedLease(leases);
@@ -51,13 +54,15 @@ export function acquireInTurn<Member>(
 ): RateLimitLease | Promise<RateLimitLease> {
   for (const member of members.slice(leases.length)) {
     let answer: RateLimitLease | PromiseLike<RateLimitLease>;
+    let isAcquired: boolean;
     try {
       answer = acquire(member);
+      if ("then" in answer) return acquireAfter(answer, members, acquire, leases);
+      isAcquired = answer.isAcquired;
     } catch (error) {
       throw undo(leases, error);
     }
-    if ("then" in answer) return acquireAfter(answer, members, acquire, leases);
-    if (!answer.isAcquired) return refuse(leases, answer);
+    if (!isAcquired) return refuse(leases, answer);
     leases.push(answer);
   }
   return new ChainedLease(leases);
@@ -70,37 +75,47 @@ async function acquireAfter<Member>(
   leases: RateLimitLease[],
 ): Promise<RateLimitLease> {
   let lease: RateLimitLease;
+  let isAcquired: boolean;
   try {
     lease = await pending;
+    isAcquired = lease.isAcquired;
   } catch (error) {
     throw undo(leases, error);
   }
-  if (!lease.isAcquired) return refuse(leases, lease);
+  if (!isAcquired) return refuse(leases, lease);
   leases.push(lease);
   return acquireInTurn(members, acquire, leases);
 }
 
-/** Does something to each lease, last taken first and all of them whatever happens; returns what was thrown. */
-function lastFirst(leases: readonly RateLimitLease[], action: (lease: RateLimitLease) => void): unknown[] {
+/** Does something to each lease, all of them whatever happens; returns what was thrown. */
+function forEach(
+  leases: Iterable<RateLimitLease>,
+  ...actions: ((lease: RateLimitLease) => void)[]
+): unknown[] {
   const errors: unknown[] = [];
-  for (let i = leases.length - 1; i >= 0; i--) {
-    try {
-      action(leases[i] as RateLimitLease);
-    } catch (error) {
-      errors.push(error);
+  for (const lease of leases) {
+    for (const action of actions) {
+      try {
+        action(lease);
+      } catch (error) {
+        errors.push(error);
+      }
     }
   }
   return errors;
 }
 
-function giveBack(lease: RateLimitLease): void {
-  lease.report("ignored");
-  lease.refund();
+function giveBack(leases: readonly RateLimitLease[]): unknown[] {
+  return forEach(
+    [...leases].reverse(),
+    (lease) => lease.report("ignored"),
+    (lease) => lease.refund(),
+  );
 }
 
 /** Gives back what was taken, for an error; returns the error to throw. */
 function undo(leases: readonly RateLimitLease[], error: unknown): unknown {
-  const errors = lastFirst(leases, giveBack);
+  const errors = giveBack(leases);
   return errors.length === 0
     ? error
     : new AggregateError([...errors, error], "A chain failed, and giving back too.");
@@ -108,7 +123,7 @@ function undo(leases: readonly RateLimitLease[], error: unknown): unknown {
 
 /** Gives back what was taken, for a refusal; returns the refusal. */
 function refuse(leases: readonly RateLimitLease[], refusal: RateLimitLease): RateLimitLease {
-  throwAny(lastFirst(leases, giveBack), "Giving back the permits of a refused chain failed.");
+  throwAny(giveBack(leases), "Giving back the permits of a refused chain failed.");
   return refusal;
 }
 
@@ -143,11 +158,18 @@ class ChainedLease extends RateLimitLease {
   }
 
   override report(outcome: LeaseOutcome): void {
-    for (const lease of this.#leases) lease.report(outcome);
+    throwAny(
+      forEach(this.#leases, (lease) => lease.report(outcome)),
+      "Reporting to a chain failed.",
+    );
   }
 
   override adjust(actualPermits: number): void {
-    for (const lease of this.#leases) lease.adjust(actualPermits);
+    checkPermitCount(actualPermits, "actualPermits");
+    throwAny(
+      forEach(this.#leases, (lease) => lease.adjust(actualPermits)),
+      "Adjusting a chain failed.",
+    );
   }
 
   override refund(): void {
@@ -161,6 +183,6 @@ class ChainedLease extends RateLimitLease {
   #end(action: (lease: RateLimitLease) => void): void {
     const leases = this.#leases;
     this.#leases = [];
-    throwAny(lastFirst(leases, action), "Disposing the leases of a chain failed.");
+    throwAny(forEach([...leases].reverse(), action), "Disposing the leases of a chain failed.");
   }
 }

@@ -123,8 +123,11 @@ export abstract class RateLimitLease implements Disposable {
 
   /** Undoes the acquisition, as far as it can be undone: `adjust(0)`, then `dispose()`. */
   refund(): void {
-    this.adjust(0);
-    this.dispose();
+    try {
+      this.adjust(0);
+    } finally {
+      this.dispose();
+    }
   }
 
   /** The same as `dispose()`, for `using`. */

@@ -62,15 +62,17 @@ export abstract class RateLimiter implements Disposable, AsyncDisposable {
    * the queued permits and the failures, and the last limiter's successes. The chain is a
    * {@link ReplenishingRateLimiter} when one of its limiters is. `maxWaitMs` bounds the wait in all of them together.
    *
-   * The chain does not own its limiters: disposing it leaves them as they are.
+   * Whoever waits for a later limiter holds what the earlier ones gave: put limiters where callers wait long first.
+   *
+   * The chain does not own its limiters: disposing it leaves them, and whoever waits in them, as they are.
    *
    * @example
    * ```ts
    * import { ConcurrencyLimiter, RateLimiter } from "headgate";
    *
-   * const all = new ConcurrencyLimiter({ permitLimit: 100 });
    * const oneHost = new ConcurrencyLimiter({ permitLimit: 10, queueLimit: 50 });
-   * const limiter = RateLimiter.createChained(all, oneHost);
+   * const all = new ConcurrencyLimiter({ permitLimit: 100 });
+   * const limiter = RateLimiter.createChained(oneHost, all);
    * ```
    *
    * @param limiters - One or more limiters.
@@ -157,17 +159,20 @@ export abstract class RateLimiter implements Disposable, AsyncDisposable {
   /** Gives up what the limiter holds; called by every dispose, so it must bear a second call. Does nothing here. */
   protected disposeCore(): void {}
 
-  /** What `disposeAsync` waits for before it calls `disposeCore`. Does nothing here. */
-  protected async disposeAsyncCore(): Promise<void> {}
+  /** What `disposeAsync` waits for before it calls `disposeCore`; undefined, as here, when that is nothing. */
+  protected disposeAsyncCore(): Promise<void> | undefined {
+    return undefined;
+  }
 
-  /** Refuses everybody who waits, and makes later calls fail. Leases that are out may still be disposed. */
+  /** Refuses everybody who waits in this limiter, and makes later calls fail. Leases that are out may still be disposed. */
   dispose(): void {
     this.disposeCore();
   }
 
   /** The same as `dispose`, for limiters that have something to wait for. */
   async disposeAsync(): Promise<void> {
-    await this.disposeAsyncCore();
+    const pending = this.disposeAsyncCore();
+    if (pending !== undefined) await pending;
     this.disposeCore();
   }
 
@@ -227,13 +232,15 @@ class ChainedRateLimiter extends RateLimiter {
   ): RateLimitLease | Promise<RateLimitLease> {
     this.checkUsable();
     const clock = this[insideClock];
-    if (options.maxWaitMs === undefined || clock === undefined) {
+    const { maxWaitMs = 0 } = options;
+    if (clock === undefined || maxWaitMs <= 0) {
       return acquireInTurn(this.#limiters, (limiter) => request(limiter, permitCount, options));
     }
-    const deadline = clock.now() + options.maxWaitMs;
-    return acquireInTurn(this.#limiters, (limiter) =>
-      request(limiter, permitCount, { ...options, maxWaitMs: deadline - clock.now() }),
-    );
+    const deadline = clock.now() + maxWaitMs;
+    return acquireInTurn(this.#limiters, (limiter) => {
+      const left = Math.max(0, deadline - clock.now());
+      return request(limiter, permitCount, { ...options, maxWaitMs: left });
+    });
   }
 
   [insideHasRoom](permitCount: number): boolean {

@@ -2,7 +2,7 @@
  * Why a lease was refused; stable names for code, metrics and logs. The text of a refusal meant for people is
  * `MetadataName.reasonPhrase`.
  *
- * - `limit_reached`: no permit was free, and the request did not wait.
+ * - `limit_reached`: no permit was free, and the request was not one that waits.
  * - `queue_full`: it would have waited, but the queue had no place.
  * - `queue_timeout`: it waited as long as it could.
  * - `queue_evicted`: it waited and had to make room for another request.

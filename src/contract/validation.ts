@@ -18,15 +18,21 @@ export function wrongType(name: string, allowed: string, value: unknown): TypeEr
   return new TypeError(`${name} must be ${allowed}; got ${show(value)}.`);
 }
 
-function outOfRange(name: string, allowed: string, value: number): RangeError {
-  return new RangeError(`${name} must be ${allowed}; got ${show(value)}.`);
+/** Checks a number; `fits` is not asked about anything else. */
+export function checkNumber(
+  name: string,
+  value: unknown,
+  allowed: string,
+  fits: (value: number) => boolean,
+): asserts value is number {
+  if (typeof value !== "number") throw wrongType(name, allowed, value);
+  if (!fits(value)) throw new RangeError(`${name} must be ${allowed}; got ${show(value)}.`);
 }
 
 /** Checks a whole number of at least `min`. */
 export function checkInteger(name: string, value: unknown, min: number): asserts value is number {
   const allowed = `an integer from ${min} to ${Number.MAX_SAFE_INTEGER}`;
-  if (typeof value !== "number") throw wrongType(name, allowed, value);
-  if (!Number.isSafeInteger(value) || value < min) throw outOfRange(name, allowed, value);
+  checkNumber(name, value, allowed, (n) => Number.isSafeInteger(n) && n >= min);
 }
 
 /** Checks a count of permits: an integer, 0 allowed. */
@@ -73,8 +79,7 @@ export function checkOptionNames(options: unknown, known: readonly string[], nam
 /** Checks a number of milliseconds: finite and above 0, fractions allowed. */
 export function checkDuration(name: string, value: unknown): asserts value is number {
   const allowed = "a finite number of milliseconds above 0";
-  if (typeof value !== "number") throw wrongType(name, allowed, value);
-  if (!(value > 0) || value === Number.POSITIVE_INFINITY) throw outOfRange(name, allowed, value);
+  checkNumber(name, value, allowed, (n) => n > 0 && n < Number.POSITIVE_INFINITY);
 }
 
 /** Checks one of a few words. */

@@ -42,15 +42,15 @@ export interface ConcurrencyLimiterOptions extends QueueOptions {
  * Limits how much runs at the same time; a semaphore with a bounded queue, also known as a bulkhead.
  *
  * Up to `permitLimit` permits are held at any moment. A permit is held from the grant until the lease is disposed, and
- * goes to the first waiter in that very call. Nothing about it depends on time; it reads no clock and sets no timer
- * unless a pause or a caller's `maxWaitMs` asks for it.
+ * goes to the first waiter in that very call. Nothing about it depends on time: acquiring and disposing reads no clock and
+ * sets no timer, unless a pause or a caller's `maxWaitMs` asks for it.
  *
  * Fairness: with `oldestFirst` nobody passes a waiter, neither a newcomer nor a smaller request behind a large one. The
  * cost is that a large request at the head blocks small ones that would fit. When an abort and a grant meet, the
  * earlier wins: a lease that was granted stays granted, and its holder disposes it.
  *
- * Models .NET's `ConcurrencyLimiter`. Refused leases carry `reason`; those that found the queue full carry the reason
- * phrase `Queue limit reached` too. All leases carry `LIMIT` and `REMAINING`. Different from .NET: aborting the waiter
+ * Models .NET's `ConcurrencyLimiter`. Refused leases carry `reason`; those of an `acquire` that found no place to wait
+ * carry the reason phrase `Queue limit reached` too. All leases carry `LIMIT` and `REMAINING`. Different from .NET: aborting the waiter
  * at the head lets those behind it through at once, and `idleDurationMs` is measured from the first time somebody looks
  * after the last permit came back, since an undisturbed lease never reads the clock.
  *
@@ -182,10 +182,6 @@ export class ConcurrencyLimiter extends RateLimiter {
     this.#queue.dispose();
   }
 
-  protected override async disposeAsyncCore(): Promise<void> {
-    this.#queue.dispose();
-  }
-
   /** @internal */
   get [insideClock](): Clock {
     return this.#queue.settings.clock;
@@ -229,8 +225,8 @@ class ConcurrencyLease extends RateLimitLease {
   }
 
   override adjust(actualPermits: number): void {
-    checkPermitCount(actualPermits, "actualPermits");
     if (this.#permits === RETURNED) return;
+    checkPermitCount(actualPermits, "actualPermits");
     const surplus = this.#permits - actualPermits;
     this.#permits = actualPermits;
     this.#queue.giveBack(surplus);

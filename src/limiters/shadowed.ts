@@ -129,9 +129,9 @@ class ShadowLimiter extends RateLimiter implements ShadowedRateLimiter {
  *
  * Every request is an attempt on the limiter. If it grants, its lease is the answer, and holds permits as always;
  * otherwise the answer is an acquired lease that holds nothing. Nobody ever waits, not even for a permit that would come
- * soon, so under overload the queue of the real limiter would be fuller than the counts assume: `wouldHaveWaited` is an
- * upper bound, `wouldHaveRefused` a lower one. Errors of the limiter (a count above the limit, a disposed limiter) count
- * as refusals; a malformed count or an aborted signal is an error here too.
+ * soon, and what is let through beyond the limit holds nothing: so both counts are estimates, the better the less the
+ * limit is exceeded. Errors of the limiter (a count above the limit, a disposed limiter) count as refusals; a malformed
+ * count or an aborted signal is an error here too.
  *
  * The shadow owns the limiter: disposing it disposes the limiter, and it lets through even then.
  *

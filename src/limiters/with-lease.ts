@@ -1,4 +1,8 @@
-import type { AcquireOptions } from "../contract/acquire-options.js";
+import {
+  ACQUIRE_OPTION_NAMES,
+  type AcquireOptions,
+  checkAcquireOptions,
+} from "../contract/acquire-options.js";
 import { outcomeOfError, outcomeOfValue } from "../contract/outcome.js";
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
 import { RateLimiter } from "../contract/rate-limiter.js";
@@ -53,6 +57,7 @@ export async function withLease<Result, Signal extends AbortSignal | undefined =
 ): Promise<Result> {
   if (!(limiter instanceof RateLimiter)) throw wrongType("limiter", "a RateLimiter", limiter);
   checkFunction("work", work);
+  if (options !== undefined) checkAcquireOptions(options, ["permitCount", ...ACQUIRE_OPTION_NAMES]);
   const { permitCount, ...acquireOptions } = options ?? {};
   const signal = options?.signal as Signal;
   using lease = (await limiter.acquire(permitCount, acquireOptions as AcquireOptions)).orThrow();

@@ -96,8 +96,12 @@ export class PermitQueue<Limiter> {
 
   /** Puts permits back (or, with a negative number, takes them, into debt if need be) and serves who waits. */
   giveBack(permits: number): void {
-    this.available += permits;
-    if (this.#state !== OPEN) this.drain();
+    if (this.#state === OPEN) {
+      this.available += permits;
+    } else if ((this.#state & DISPOSED) === 0) {
+      this.available += permits;
+      this.drain();
+    }
   }
 
   /** Answers an attempt of any legal count. */
@@ -114,7 +118,8 @@ export class PermitQueue<Limiter> {
     if (maxWaitMs !== undefined && maxWaitMs < 0) return this.#refuse("deadline_expired", permits, false);
     this.refresh();
     if (this.#canGrant(permits)) return this.#grant(permits);
-    const evicted = maxWaitMs === 0 ? undefined : this.#makeRoom(permits);
+    if (maxWaitMs === 0) return this.#refuse("limit_reached", permits, false);
+    const evicted = this.#makeRoom(permits);
     if (evicted === undefined) {
       return this.#refuse(this.settings.queueLimit === 0 ? "limit_reached" : "queue_full", permits, true);
     }
@@ -160,6 +165,11 @@ export class PermitQueue<Limiter> {
     if (this.available > 0 && (this.#state & (DISPOSED | PAUSED)) === 0) {
       backlog.isDraining = true;
       for (let waiter = this.#first(backlog); waiter !== undefined; waiter = this.#first(backlog)) {
+        // Its caller has left, although the signal has not got round to telling us.
+        if (waiter.watch?.signal.aborted === true) {
+          this.#abandon(backlog, waiter.watch);
+          continue;
+        }
         if (waiter.permits > this.available) break;
         this.#leave(backlog, waiter);
         waiter.settle(this.#grant(waiter.permits));
@@ -181,6 +191,7 @@ export class PermitQueue<Limiter> {
       }
       waiter = next;
     }
+    this.#setAlarm(backlog);
   }
 
   /** The alarm's time has come: a pause ends, permits arrive, or somebody has waited long enough. */
@@ -201,13 +212,7 @@ export class PermitQueue<Limiter> {
 
   /** A signal was aborted: its waiters leave, and those whom they blocked go. */
   abort(watch: SignalWatch): void {
-    const backlog = this.#backlog as Backlog;
-    const leaving: Waiter[] = [];
-    for (let waiter = watch.first; waiter !== undefined; waiter = watch.first) {
-      this.#leave(backlog, waiter);
-      leaving.push(waiter);
-    }
-    for (const waiter of leaving) waiter.abort(watch.signal.reason);
+    this.#abandon(this.#backlog as Backlog, watch);
     this.drain();
   }
 
@@ -328,6 +333,15 @@ export class PermitQueue<Limiter> {
     const { watch } = waiter;
     if (watch?.remove(waiter) === true) backlog.watches.delete(watch.signal);
     if (backlog.waiters.oldest === undefined) this.#state &= ~WAITING;
+  }
+
+  #abandon(backlog: Backlog, watch: SignalWatch): void {
+    const leaving: Waiter[] = [];
+    for (let waiter = watch.first; waiter !== undefined; waiter = watch.first) {
+      this.#leave(backlog, waiter);
+      leaving.push(waiter);
+    }
+    for (const waiter of leaving) waiter.abort(watch.signal.reason);
   }
 
   /** Sets the alarm for the next thing that time alone brings; none while nobody waits. */

@@ -1,0 +1,451 @@
+import { ConcurrencyLimiter, type RateLimiter, RateLimitLease, withLease } from "headgate";
+import { describe, expect, it } from "vitest";
+import { flush, ManualClock, watch } from "../support.js";
+
+// design.md C-11 and 4.5: bad input is a clear error that names the option, the value and what is allowed; a wrong
+// type is a TypeError, a number out of range a RangeError; nothing is half done.
+
+/** Something that is given where something else belongs. */
+interface Bad {
+  readonly title: string;
+  // biome-ignore lint/suspicious/noExplicitAny: bad input is what the compiler would not let through
+  readonly value: any;
+  /** How a message shows it. */
+  readonly shown: string;
+}
+
+const bad = (title: string, value: unknown, shown: string): Bad => ({ title, value, shown });
+
+const NO_NUMBERS: readonly Bad[] = [
+  bad("a string", "5", '"5"'),
+  bad("null", null, "null"),
+  bad("true", true, "true"),
+  bad("false", false, "false"),
+  bad("a bigint", 5n, "5n"),
+  bad("a symbol", Symbol("five"), "Symbol(five)"),
+  bad("an array", [5], "an array"),
+  bad("an object with valueOf", { valueOf: () => 5 }, "an object"),
+  bad("a function", () => 5, "a function"),
+];
+const MISSING = bad("undefined", undefined, "undefined");
+const number = (value: number): Bad => bad(String(value), value, String(value));
+const NOT_FINITE = [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY].map(number);
+const NO_COUNTS = [...NOT_FINITE, ...[2.5, -1, -2.5, 2 ** 53, Number.MIN_VALUE].map(number)];
+const FIVE = bad("a number", 5, "5");
+const NO_OBJECTS = [FIVE, ...NO_NUMBERS.filter(({ shown }) => shown !== "an object")];
+
+/** A limiter of 5 with 3 permits held, and somebody who waits for 4. */
+function arrange() {
+  const clock = new ManualClock({ startMs: 100 });
+  const limiter = new ConcurrencyLimiter({ permitLimit: 5, queueLimit: 5, clock });
+  const lease = limiter.attemptAcquire(3);
+  const waiting = watch(limiter.acquire(4));
+  const timer = { fired: false };
+  clock.setTimer(() => {
+    timer.fired = true;
+  }, 50);
+  const state = () => ({
+    ...limiter.getStatistics(),
+    permitLimit: limiter.permitLimit,
+    now: clock.now(),
+    timers: clock.timerCount,
+    timer: { ...timer },
+  });
+  return { clock, limiter, lease, waiting, state };
+}
+type Subject = ReturnType<typeof arrange>;
+
+/** A place where something can be given. */
+interface Place {
+  readonly where: string;
+  /** What a message calls it. */
+  readonly name: string;
+  /** What a message says is allowed. */
+  readonly allowed: string;
+  readonly wrongTypes: readonly Bad[];
+  readonly outOfRange: readonly Bad[];
+  use(value: Bad["value"], subject: Subject): unknown;
+}
+
+const fromOne = `an integer from 1 to ${Number.MAX_SAFE_INTEGER}`;
+const fromZero = `an integer from 0 to ${Number.MAX_SAFE_INTEGER}`;
+const construct = (options: object) => new ConcurrencyLimiter({ permitLimit: 5, ...options });
+const idleWork = () => expect.unreachable("the work was started");
+
+/** What a call throws, or its promise rejects with, without waiting for a promise that stays pending. */
+async function errorOf(action: () => unknown): Promise<Error> {
+  const call = watch((async () => action())());
+  await flush();
+  return call.reason instanceof Error ? call.reason : new Error(`no error was thrown: ${call.state}`);
+}
+
+const COUNT = { allowed: fromZero, outOfRange: NO_COUNTS };
+const PLACES: readonly Place[] = [
+  {
+    where: "the option permitLimit",
+    name: "options.permitLimit",
+    allowed: fromOne,
+    wrongTypes: [MISSING, ...NO_NUMBERS],
+    outOfRange: [number(0), ...NO_COUNTS],
+    use: (permitLimit) => construct({ permitLimit }),
+  },
+  {
+    where: "the option queueLimit",
+    name: "options.queueLimit",
+    wrongTypes: NO_NUMBERS,
+    ...COUNT,
+    use: (queueLimit) => construct({ queueLimit }),
+  },
+  {
+    where: "the option queueProcessingOrder",
+    name: "options.queueProcessingOrder",
+    allowed: '"oldestFirst" or "newestFirst"',
+    // Another word is a TypeError too (table 2.14).
+    wrongTypes: [FIVE, ...NO_NUMBERS, bad("another word", "OldestFirst", '"OldestFirst"')],
+    outOfRange: [],
+    use: (queueProcessingOrder) => construct({ queueProcessingOrder }),
+  },
+  {
+    where: "the option clock",
+    name: "options.clock",
+    allowed: "an object with now() and setTimer()",
+    wrongTypes: [
+      FIVE,
+      ...NO_NUMBERS,
+      bad("a clock that sets no timers", { now: () => 0 }, "an object"),
+      bad("a clock that cannot be read", { now: 0, setTimer: () => {} }, "an object"),
+    ],
+    outOfRange: [],
+    use: (clock) => construct({ clock }),
+  },
+  {
+    where: "the options of ConcurrencyLimiter",
+    name: "options",
+    allowed: "an object",
+    wrongTypes: [MISSING, ...NO_OBJECTS],
+    outOfRange: [],
+    use: (options) => new ConcurrencyLimiter(options),
+  },
+  {
+    where: "attemptAcquire",
+    name: "permitCount",
+    wrongTypes: NO_NUMBERS,
+    ...COUNT,
+    use: (permitCount, { limiter }) => limiter.attemptAcquire(permitCount),
+  },
+  {
+    where: "acquire, alone,",
+    name: "permitCount",
+    // An object in the first place is the options.
+    wrongTypes: NO_NUMBERS.filter(({ shown }) => shown !== "an object" && shown !== "an array"),
+    ...COUNT,
+    use: (permitCount, { limiter }) => limiter.acquire(permitCount),
+  },
+  {
+    where: "acquire, before the options,",
+    name: "permitCount",
+    wrongTypes: NO_NUMBERS,
+    ...COUNT,
+    use: (permitCount, { limiter }) => limiter.acquire(permitCount, {}),
+  },
+  {
+    where: "lease.adjust",
+    name: "actualPermits",
+    wrongTypes: [MISSING, ...NO_NUMBERS],
+    ...COUNT,
+    use: (actualPermits, { lease }) => lease.adjust(actualPermits),
+  },
+  {
+    where: "withLease's option permitCount",
+    name: "permitCount",
+    wrongTypes: NO_NUMBERS,
+    ...COUNT,
+    use: (permitCount, { limiter }) => withLease(limiter, idleWork, { permitCount }),
+  },
+  {
+    where: "the permitLimit setter",
+    name: "permitLimit",
+    allowed: fromOne,
+    wrongTypes: [MISSING, ...NO_NUMBERS],
+    outOfRange: [number(0), ...NO_COUNTS],
+    use: (permitLimit, { limiter }) => {
+      limiter.permitLimit = permitLimit;
+    },
+  },
+  {
+    where: "pause",
+    name: "durationMs",
+    allowed: "a finite number of milliseconds above 0",
+    wrongTypes: [MISSING, ...NO_NUMBERS],
+    outOfRange: [...NOT_FINITE, number(0), number(-1)],
+    use: (durationMs, { limiter }) => limiter.pause(durationMs),
+  },
+  ...[
+    {
+      where: "the options of acquire",
+      use: (options: never, { limiter }: Subject) => limiter.acquire(1, options),
+    },
+    {
+      where: "the options of withLease",
+      use: (options: never, { limiter }: Subject) => withLease(limiter, idleWork, options),
+    },
+  ].map((place) => ({
+    ...place,
+    name: "options",
+    allowed: "an object",
+    wrongTypes: NO_OBJECTS,
+    outOfRange: [],
+  })),
+  {
+    where: "acquire's option signal",
+    name: "options.signal",
+    allowed: "an AbortSignal",
+    wrongTypes: [
+      FIVE,
+      ...NO_NUMBERS,
+      bad("an EventTarget that is no signal", new EventTarget(), "an object"),
+    ],
+    outOfRange: [],
+    use: (signal, { limiter }) => limiter.acquire(1, { signal }),
+  },
+  {
+    where: "acquire's option maxWaitMs",
+    name: "options.maxWaitMs",
+    allowed: "a finite number of milliseconds",
+    wrongTypes: NO_NUMBERS,
+    outOfRange: NOT_FINITE,
+    use: (maxWaitMs, { limiter }) => limiter.acquire({ maxWaitMs }),
+  },
+  ...[
+    {
+      where: "ManualClock's option startMs",
+      name: "options.startMs",
+      option: "startMs",
+      legal: [] as string[],
+    },
+    {
+      where: "ManualClock's option timerSkewMs",
+      name: "options.timerSkewMs",
+      option: "timerSkewMs",
+      legal: ["a function"],
+    },
+  ].map(({ where, name, option, legal }) => ({
+    where,
+    name,
+    allowed: "a finite number",
+    wrongTypes: NO_NUMBERS.filter(({ title }) => !legal.includes(title)),
+    outOfRange: NOT_FINITE,
+    use: (value: unknown) => new ManualClock({ [option]: value }),
+  })),
+  {
+    where: "ManualClock.advance",
+    name: "ms",
+    allowed: "a finite number of at least 0",
+    wrongTypes: [MISSING, ...NO_NUMBERS],
+    outOfRange: [...NOT_FINITE, number(-1)],
+    use: (ms, { clock }) => clock.advance(ms),
+  },
+  {
+    where: "ManualClock.set",
+    name: "nowMs",
+    allowed: "a finite number",
+    wrongTypes: [MISSING, ...NO_NUMBERS],
+    outOfRange: NOT_FINITE,
+    use: (nowMs, { clock }) => clock.set(nowMs),
+  },
+  {
+    where: "ManualClock.setTimer's delay",
+    name: "delayMs",
+    allowed: "from 1 to 2147483647",
+    wrongTypes: [MISSING, ...NO_NUMBERS],
+    outOfRange: [...NOT_FINITE, number(0), number(0.5), number(2 ** 31)],
+    use: (delayMs, { clock }) => clock.setTimer(() => {}, delayMs),
+  },
+  {
+    where: "the options of ManualClock",
+    name: "options",
+    allowed: "an object",
+    wrongTypes: NO_OBJECTS,
+    outOfRange: [],
+    use: (options) => new ManualClock(options),
+  },
+];
+
+describe.each(PLACES.map((place) => [place.where, place] as const))("%s", (_where, place) => {
+  const { name, allowed, wrongTypes, outOfRange, use } = place;
+  const cases = [
+    ...wrongTypes.map((one) => [one.title, "TypeError", one, TypeError] as const),
+    ...outOfRange.map((one) => [one.title, "RangeError", one, RangeError] as const),
+  ];
+
+  it.each(cases)("C-11 answers %s with a %s that explains", async (_, __, { value, shown }, expected) => {
+    const subject = arrange();
+    const before = subject.state();
+    const error = await errorOf(() => use(value, subject));
+    expect(error).toBeInstanceOf(expected);
+    expect(error.message).toContain(`${name} must be `);
+    expect(error.message).toContain(allowed);
+    expect(error.message.slice(error.message.lastIndexOf("; got "))).toBe(`; got ${shown}.`);
+    expect(subject.state()).toEqual(before);
+    // Nobody is paused, and no permit is lost or made.
+    subject.lease.dispose();
+    await flush();
+    expect(subject.waiting.value.isAcquired).toBe(true);
+    expect(subject.limiter.getStatistics().currentAvailablePermits).toBe(1);
+  });
+});
+
+describe("names that are not known", () => {
+  it.each<[string, string, (options: object, subject: Subject) => unknown, string]>([
+    ["ConcurrencyLimiter", "permitlimit", construct, "permitLimit"],
+    ["ConcurrencyLimiter", "queueLimits", construct, "queueLimit"],
+    ["ConcurrencyLimiter", "queueProcesingOrder", construct, "queueProcessingOrder"],
+    ["ConcurrencyLimiter", "Clock", construct, "clock"],
+    ["acquire", "sginal", (options, { limiter }) => limiter.acquire(1, options), "signal"],
+    ["acquire", "priorty", (options, { limiter }) => limiter.acquire(1, options), "priority"],
+    ["acquire", "maxWait", (options, { limiter }) => limiter.acquire(1, options), "maxWaitMs"],
+    [
+      "acquire in the first place",
+      "maxWait",
+      (options, { limiter }) => limiter.acquire(options),
+      "maxWaitMs",
+    ],
+    ["withLease", "maxWait", (options, { limiter }) => withLease(limiter, idleWork, options), "maxWaitMs"],
+    [
+      "withLease",
+      "permitCout",
+      (options, { limiter }) => withLease(limiter, idleWork, options),
+      "permitCount",
+    ],
+    ["ManualClock", "startMS", (options) => new ManualClock(options), "startMs"],
+    ["ManualClock", "timerSkew", (options) => new ManualClock(options), "timerSkewMs"],
+  ])("C-11 in the options of %s, %s is a TypeError that names the nearest", async (_, name, use, nearest) => {
+    const subject = arrange();
+    const before = subject.state();
+    const error = await errorOf(() => use({ [name]: 1 }, subject));
+    expect(error).toBeInstanceOf(TypeError);
+    expect(error.message).toContain(`options.${name} `);
+    expect(error.message).toMatch(new RegExp(`\\b${nearest}\\b`));
+    expect(subject.state()).toEqual(before);
+  });
+
+  it("C-11 complains of an unknown name even when its value is undefined", async () => {
+    const { limiter } = arrange();
+    const error = await errorOf(() => limiter.acquire(1, { timeout: undefined } as object));
+    expect(error.message).toMatch(/options\.timeout is not an option/);
+  });
+
+  it.each<[string, (options: never, subject: Subject) => unknown]>([
+    ["ConcurrencyLimiter", (options) => new ConcurrencyLimiter(options)],
+    ["acquire", (options, { limiter }) => limiter.acquire(1, options)],
+    ["acquire in the first place", (options, { limiter }) => limiter.acquire(options)],
+  ])("C-11 in the options of %s, a __proto__ key from JSON is a TypeError", async (_, use) => {
+    const options: unknown = JSON.parse('{"__proto__":{"maxWaitMs":0,"permitLimit":5}}');
+    const subject = arrange();
+    const before = subject.state();
+    const error = await errorOf(() => use(options as never, subject));
+    expect(error).toBeInstanceOf(TypeError);
+    expect(error.message).toContain("__proto__");
+    expect(subject.state()).toEqual(before);
+    expect(Object.hasOwn(Object.prototype, "maxWaitMs")).toBe(false);
+  });
+
+  it("takes options that an object inherits", async () => {
+    const { limiter } = arrange();
+    const refused = await limiter.acquire(4, Object.create({ maxWaitMs: -1 }) as object);
+    expect(refused.reason).toBe("deadline_expired");
+    expect(construct(Object.create(null) as object).permitLimit).toBe(5);
+  });
+});
+
+describe("a signal in place of the options", () => {
+  const { signal } = new AbortController();
+  it.each<[string, (limiter: RateLimiter) => Promise<unknown>]>([
+    ["acquire(1, signal)", (limiter) => limiter.acquire(1, signal as never)],
+    ["acquire(signal)", (limiter) => limiter.acquire(signal as never)],
+    ["withLease(limiter, work, signal)", (limiter) => withLease(limiter, idleWork, signal as never)],
+  ])("C-11 is a TypeError in %s, since it would never be listened to", async (_, ask) => {
+    const { limiter, state } = arrange();
+    const before = state();
+    const answer = watch(ask(limiter));
+    await flush();
+    expect(state()).toEqual(before);
+    expect(answer.reason).toBeInstanceOf(TypeError);
+    expect(String(answer.reason)).toMatch(/signal/i);
+  });
+});
+
+describe("messages", () => {
+  it("show a long value short and on one line", async () => {
+    const error = await errorOf(() => construct({ queueLimit: `a\n${"b".repeat(10_000)}` }));
+    expect(error.message.length).toBeLessThan(200);
+    expect(error.message).not.toContain("\n");
+  });
+
+  it("show a long name short", async () => {
+    const error = await errorOf(() => construct({ ["b".repeat(10_000)]: 1 }));
+    expect(error).toBeInstanceOf(TypeError);
+    expect(error.message.length).toBeLessThan(200);
+  });
+});
+
+describe("input that throws", () => {
+  const trap = new Error("trap");
+  const throwing = {
+    get maxWaitMs(): number {
+      throw trap;
+    },
+  };
+
+  it("R-CORE-3 design 4.6 rejects with what reading an option throws, and takes nothing", async () => {
+    const { limiter, state } = arrange();
+    const before = state();
+    expect(await errorOf(() => limiter.acquire(1, throwing))).toBe(trap);
+    expect(await errorOf(() => limiter.acquire(throwing))).toBe(trap);
+    expect(state()).toEqual(before);
+  });
+
+  it.each(
+    PLACES.filter(({ where }) => /acquire( |'|$)/.test(where)).map((place) => [place.where, place] as const),
+  )(
+    "R-CORE-3 rejects and never throws, for a bad value of %s",
+    async (_, { wrongTypes, outOfRange, use }) => {
+      const subject = arrange();
+      for (const { value } of [...wrongTypes, ...outOfRange]) {
+        const answer = use(value, subject);
+        expect(answer).toBeInstanceOf(Promise);
+        await expect(answer).rejects.toThrow(Error);
+      }
+    },
+  );
+});
+
+describe("input that is allowed", () => {
+  it.each([Number.MIN_SAFE_INTEGER, -0.5, 0, 0.25, 2 ** 53])(
+    "C-2 takes %d for maxWaitMs",
+    async (maxWaitMs) => {
+      const { limiter } = arrange();
+      limiter.attemptAcquire(0);
+      const waiting = watch(limiter.acquire(1, { maxWaitMs }));
+      await flush();
+      expect(waiting.state).toBe(maxWaitMs > 0 ? "pending" : "fulfilled");
+    },
+  );
+
+  it("takes undefined for every option that may be left out, and for a count", async () => {
+    const limiter = construct({ queueLimit: undefined, queueProcessingOrder: undefined, clock: undefined });
+    expect(limiter.attemptAcquire(undefined).isAcquired).toBe(true);
+    const none = { signal: undefined, priority: undefined, maxWaitMs: undefined };
+    expect(await limiter.acquire(undefined, none)).toBeInstanceOf(RateLimitLease);
+    expect(await limiter.acquire(none)).toBeInstanceOf(RateLimitLease);
+    expect(await withLease(limiter, () => "done", { permitCount: undefined, ...none })).toBe("done");
+    expect(limiter.getStatistics().totalSuccessfulLeases).toBe(4);
+  });
+
+  it("takes the largest safe integer for every limit and for a count", () => {
+    const most = Number.MAX_SAFE_INTEGER;
+    const limiter = construct({ permitLimit: most, queueLimit: most });
+    limiter.attemptAcquire(most).adjust(most);
+    expect(limiter.getStatistics().currentAvailablePermits).toBe(0);
+  });
+});
