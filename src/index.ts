@@ -8,6 +8,10 @@ export { RateLimiter, ReplenishingRateLimiter } from "./contract/rate-limiter.js
 export type { RateLimiterStatistics } from "./contract/rate-limiter-statistics.js";
 export type { RejectionReason } from "./contract/rejection-reason.js";
 export { ConcurrencyLimiter, type ConcurrencyLimiterOptions } from "./limiters/concurrency-limiter.js";
+export {
+  FixedWindowRateLimiter,
+  type FixedWindowRateLimiterOptions,
+} from "./limiters/fixed-window-rate-limiter.js";
 export { NoLimiter } from "./limiters/no-limiter.js";
 export {
   type ShadowedRateLimiter,
@@ -15,6 +19,14 @@ export {
   type ShadowRejection,
   shadowed,
 } from "./limiters/shadowed.js";
+export {
+  SlidingWindowRateLimiter,
+  type SlidingWindowRateLimiterOptions,
+} from "./limiters/sliding-window-rate-limiter.js";
+export {
+  TokenBucketRateLimiter,
+  type TokenBucketRateLimiterOptions,
+} from "./limiters/token-bucket-rate-limiter.js";
 export { type WithLeaseOptions, withLease } from "./limiters/with-lease.js";
 export type { QueueOptions, QueueProcessingOrder } from "./queue/queue-settings.js";
 export { systemClock } from "./time/system-clock.js";

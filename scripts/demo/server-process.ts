@@ -26,6 +26,7 @@ export class ServerProcess implements Disposable {
 
   /** What the server has counted so far. */
   async report(): Promise<ServerReport> {
+    if (!this.#child.connected) throw new Error("A server ended in the middle of its run.");
     const answer = nextMessage(this.#child, "report");
     this.#child.send("report");
     return (await answer).report;

@@ -1,13 +1,17 @@
 import type { Clock } from "./clock.js";
 import type { RateLimiter } from "./rate-limiter.js";
 
-export const insideClock: unique symbol = Symbol.for("headgate.clock.v1") as never;
-export const insideHasRoom: unique symbol = Symbol.for("headgate.hasRoom.v1") as never;
+/** Leads to what the library's own limiters tell one another. */
+export const inside: unique symbol = Symbol.for("headgate.inside.v1") as never;
 
-/** A limiter, with what the library's own limiters tell one another; limiters that users wrote have none of it. */
-export interface InsideLimiter extends RateLimiter {
+export interface Inside {
   /** The clock that the limiter lives by. */
-  readonly [insideClock]?: Clock | undefined;
+  readonly clock: Clock | undefined;
   /** Whether a request of this size that cannot be granted now would wait, rather than be refused. */
-  [insideHasRoom]?(permitCount: number): boolean;
+  hasRoom(permitCount: number): boolean;
+}
+
+/** A limiter, maybe one of the library's own; limiters that users wrote have no inside. */
+export interface InsideLimiter extends RateLimiter {
+  readonly [inside]?: Inside | undefined;
 }

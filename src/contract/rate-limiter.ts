@@ -4,7 +4,7 @@ import { type AcquireOptions, checkAcquireOptions, NO_OPTIONS } from "./acquire-
 import { acquireInTurn, attemptInTurn, throwAny } from "./chain.js";
 import type { Clock } from "./clock.js";
 import { LimiterDisposedError } from "./errors.js";
-import { type InsideLimiter, insideClock, insideHasRoom } from "./inside.js";
+import { type Inside, type InsideLimiter, inside } from "./inside.js";
 import type { RateLimitLease } from "./rate-limit-lease.js";
 import type { RateLimiterStatistics } from "./rate-limiter-statistics.js";
 import { checkPermitCount, wrongType } from "./validation.js";
@@ -208,17 +208,17 @@ export abstract class ReplenishingRateLimiter extends RateLimiter {
 }
 
 /** Several limiters as one: `RateLimiter.createChained` tells how it behaves, `chain.ts` why. */
-class ChainedRateLimiter extends RateLimiter {
+class ChainedRateLimiter extends RateLimiter implements Inside {
   readonly #limiters: readonly RateLimiter[];
   /** A chain has no options: what is left of `maxWaitMs` is measured by the clock that its limiters live by. */
-  readonly [insideClock]: Clock | undefined;
+  readonly clock: Clock | undefined;
   #disposed = false;
 
   constructor(limiters: readonly RateLimiter[]) {
     super();
     this.#limiters = limiters;
-    const clocks = limiters.map((limiter: InsideLimiter) => limiter[insideClock]);
-    this[insideClock] = clocks.find((clock) => clock !== undefined);
+    const clocks = limiters.map((limiter: InsideLimiter) => limiter[inside]?.clock);
+    this.clock = clocks.find((clock) => clock !== undefined);
   }
 
   protected override attemptAcquireCore(permitCount: number): RateLimitLease {
@@ -231,7 +231,7 @@ class ChainedRateLimiter extends RateLimiter {
     options: AcquireOptions,
   ): RateLimitLease | Promise<RateLimitLease> {
     this.checkUsable();
-    const clock = this[insideClock];
+    const { clock } = this;
     const { maxWaitMs = 0 } = options;
     if (clock === undefined || maxWaitMs <= 0) {
       return acquireInTurn(this.#limiters, (limiter) => request(limiter, permitCount, options));
@@ -243,11 +243,15 @@ class ChainedRateLimiter extends RateLimiter {
     });
   }
 
-  [insideHasRoom](permitCount: number): boolean {
+  get [inside](): Inside {
+    return this;
+  }
+
+  hasRoom(permitCount: number): boolean {
     return this.#limiters.every(
       (limiter: InsideLimiter) =>
         (limiter.getStatistics()?.currentAvailablePermits ?? 0) >= Math.max(permitCount, 1) ||
-        limiter[insideHasRoom]?.(permitCount) === true,
+        limiter[inside]?.hasRoom(permitCount) === true,
     );
   }
 
@@ -323,12 +327,8 @@ class ReplenishingChainedRateLimiter extends ReplenishingRateLimiter {
     return tried;
   }
 
-  get [insideClock](): Clock | undefined {
-    return this.#chain[insideClock];
-  }
-
-  [insideHasRoom](permitCount: number): boolean {
-    return this.#chain[insideHasRoom](permitCount);
+  get [inside](): Inside {
+    return this.#chain;
   }
 
   protected override attemptAcquireCore(permitCount: number): RateLimitLease {

@@ -29,10 +29,15 @@ export function checkNumber(
   if (!fits(value)) throw new RangeError(`${name} must be ${allowed}; got ${show(value)}.`);
 }
 
-/** Checks a whole number of at least `min`. */
-export function checkInteger(name: string, value: unknown, min: number): asserts value is number {
-  const allowed = `an integer from ${min} to ${Number.MAX_SAFE_INTEGER}`;
-  checkNumber(name, value, allowed, (n) => Number.isSafeInteger(n) && n >= min);
+/** Checks a whole number from `min` to `max`. */
+export function checkInteger(
+  name: string,
+  value: unknown,
+  min: number,
+  max: number = Number.MAX_SAFE_INTEGER,
+): asserts value is number {
+  if (Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max) return;
+  checkNumber(name, value, `an integer from ${min} to ${max}`, () => false);
 }
 
 /** Checks a count of permits: an integer, 0 allowed. */
@@ -98,6 +103,11 @@ export function checkMethods(name: string, value: unknown, methods: readonly str
   ) {
     throw wrongType(name, `an object with ${methods.map((m) => `${m}()`).join(" and ")}`, value);
   }
+}
+
+/** Checks a yes or no. */
+export function checkBoolean(name: string, value: unknown): void {
+  if (typeof value !== "boolean") throw wrongType(name, "true or false", value);
 }
 
 /** Checks a function. */

@@ -1,7 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import type { AcquireOptions } from "../contract/acquire-options.js";
-import type { Clock } from "../contract/clock.js";
-import { insideClock, insideHasRoom } from "../contract/inside.js";
+import { type Inside, inside } from "../contract/inside.js";
 import { MetadataName } from "../contract/metadata-name.js";
 import { RateLimitLease } from "../contract/rate-limit-lease.js";
 import { RateLimiter } from "../contract/rate-limiter.js";
@@ -79,18 +78,11 @@ export class ConcurrencyLimiter extends RateLimiter {
       MetadataName.remaining.name,
     ],
     permitLimit: (limiter) => limiter.#permitLimit,
-    standing: (limiter, name) => {
-      if (name === MetadataName.limit.name) return limiter.#permitLimit;
-      if (name === MetadataName.remaining.name) return Math.max(0, limiter.#queue.available);
-      return undefined;
-    },
     lend: (limiter, permits) => limiter.#lend(permits),
   };
 
   readonly #queue: PermitQueue<ConcurrencyLimiter>;
   #permitLimit: number;
-  /** When somebody first saw that nothing is held; NaN when nobody has looked since the last grant. */
-  #idleSince: number;
 
   /**
    * @param options - `permitLimit`, and optionally `queueLimit`, `queueProcessingOrder` and `clock`.
@@ -103,7 +95,6 @@ export class ConcurrencyLimiter extends RateLimiter {
     this.#permitLimit = options.permitLimit;
     const settings = readQueueSettings(options);
     this.#queue = new PermitQueue(this, ConcurrencyLimiter.#algorithm, settings, this.#permitLimit);
-    this.#idleSince = settings.clock.now();
   }
 
   /**
@@ -128,7 +119,7 @@ export class ConcurrencyLimiter extends RateLimiter {
   }
 
   override attemptAcquire(permitCount = 1): RateLimitLease {
-    return this.#queue.take(permitCount) ? this.#lend(permitCount) : super.attemptAcquire(permitCount);
+    return this.#queue.take(permitCount) ? this.#lend(permitCount) : this.#queue.attempt(permitCount);
   }
 
   override acquire(permitCount?: number, options?: AcquireOptions): Promise<RateLimitLease>;
@@ -160,15 +151,11 @@ export class ConcurrencyLimiter extends RateLimiter {
   }
 
   override get idleDurationMs(): number | undefined {
-    this.#queue.refresh();
-    if (this.#queue.available < this.#permitLimit || !this.#queue.isQuiet) return undefined;
-    const now = this.#queue.settings.clock.now();
-    if (Number.isNaN(this.#idleSince)) this.#idleSince = now;
-    return Math.max(0, now - this.#idleSince);
+    return this.#queue.idleDurationMs(this.#queue.clock.now());
   }
 
   protected override attemptAcquireCore(permitCount: number): RateLimitLease {
-    return this.#queue.attempt(permitCount);
+    return this.attemptAcquire(permitCount);
   }
 
   protected override acquireCore(
@@ -183,17 +170,13 @@ export class ConcurrencyLimiter extends RateLimiter {
   }
 
   /** @internal */
-  get [insideClock](): Clock {
-    return this.#queue.settings.clock;
-  }
-
-  /** @internal */
-  [insideHasRoom](permitCount: number): boolean {
-    return this.#queue.hasRoom(permitCount);
+  get [inside](): Inside {
+    return this.#queue;
   }
 
   #lend(permits: number): RateLimitLease {
-    if (permits > 0) this.#idleSince = Number.NaN;
+    // Nobody reads the clock when the permits come back, so it is not known since when they are there.
+    if (permits > 0) this.#queue.fullSince = Number.NaN;
     return new ConcurrencyLease(this.#queue, permits);
   }
 }
@@ -221,7 +204,7 @@ class ConcurrencyLease extends RateLimitLease {
   }
 
   protected override tryGetMetadataCore(name: string): unknown {
-    return this.#queue.algorithm.standing(this.#queue.limiter, name);
+    return this.#queue.standing(name);
   }
 
   override adjust(actualPermits: number): void {

@@ -1,7 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import type { AcquireOptions } from "../contract/acquire-options.js";
-import type { Clock } from "../contract/clock.js";
-import { type InsideLimiter, insideClock, insideHasRoom } from "../contract/inside.js";
+import { type Inside, type InsideLimiter, inside } from "../contract/inside.js";
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
 import { RateLimiter } from "../contract/rate-limiter.js";
 import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
@@ -72,12 +71,8 @@ class ShadowLimiter extends RateLimiter implements ShadowedRateLimiter {
     return this.#wouldHaveWaited;
   }
 
-  get [insideClock](): Clock | undefined {
-    return this.#limiter[insideClock];
-  }
-
-  [insideHasRoom](permitCount: number): boolean {
-    return this.#limiter[insideHasRoom]?.(permitCount) ?? false;
+  get [inside](): Inside | undefined {
+    return this.#limiter[inside];
   }
 
   override getStatistics(): RateLimiterStatistics | undefined {
@@ -113,7 +108,7 @@ class ShadowLimiter extends RateLimiter implements ShadowedRateLimiter {
     } catch (thrown) {
       error = thrown;
     }
-    const wouldHaveWaited = canWait && lease !== undefined && this[insideHasRoom](permitCount);
+    const wouldHaveWaited = canWait && lease !== undefined && this[inside]?.hasRoom(permitCount) === true;
     if (wouldHaveWaited) this.#wouldHaveWaited += 1;
     else this.#wouldHaveRefused += 1;
     const { reason, retryAfterMs } = lease ?? {};

@@ -1,7 +1,7 @@
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
 
 /**
- * What the queue asks of an algorithm; the limiter is whose state it is about. The algorithm changes
+ * What the queue asks of an algorithm; the limiter is whose state it is about. The algorithm raises and lowers
  * `queue.available`, the queue decides who gets it.
  */
 export interface PermitAlgorithm<Limiter> {
@@ -9,16 +9,22 @@ export interface PermitAlgorithm<Limiter> {
   readonly limiterName: string;
   /** The metadata that its leases may carry, refused ones included. */
   readonly metadataNames: readonly string[];
+  /** Whether a refused caller is told to wait for the permits of those who already wait as well. */
+  readonly retryCountsQueue?: boolean;
   /** The most permits that one request can ever get. */
   permitLimit(limiter: Limiter): number;
-  /** Metadata that say how the limiter stands now: `LIMIT`, `REMAINING`, `RESET_AFTER`. */
-  standing(limiter: Limiter, name: string): unknown;
   /** Makes the lease for permits that the queue has just taken off `available`. */
   lend(limiter: Limiter, permits: number): RateLimitLease;
-  /** Brings `available` up to the present; left out when time changes nothing. */
+  /**
+   * Charges permits that turned out to be used, or gives back (negative) those that were not, for a lease that was granted
+   * in a certain period.
+   */
+  charge?(limiter: Limiter, permits: number, period: number): void;
+  /** Brings `available` up to the present and serves who waits; left out when time changes nothing. */
   advance?(limiter: Limiter): void;
-  /** The clock reading at which this many permits will be there; left out when only a release brings them. */
+  /**
+   * The clock reading at which so many permits (at least 1, maybe more than the limit) will have been there, if nobody else
+   * takes any; left out when only a release brings them.
+   */
   availableAt?(limiter: Limiter, permits: number): number;
-  /** What a refused caller is told to wait, in milliseconds; left out when nobody can tell. */
-  retryAfterMs?(limiter: Limiter, permits: number): number;
 }

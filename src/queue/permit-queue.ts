@@ -1,9 +1,12 @@
 import type { AcquireOptions } from "../contract/acquire-options.js";
+import type { Clock } from "../contract/clock.js";
 import { LimiterDisposedError } from "../contract/errors.js";
+import type { Inside } from "../contract/inside.js";
+import { MetadataName } from "../contract/metadata-name.js";
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
 import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
 import type { RejectionReason } from "../contract/rejection-reason.js";
-import { checkDuration, countAboveLimit } from "../contract/validation.js";
+import { checkDuration, checkPermitCount, countAboveLimit } from "../contract/validation.js";
 import { Alarm } from "../time/alarm.js";
 import { DeadlineHeap } from "./deadline-heap.js";
 import type { PermitAlgorithm } from "./permit-algorithm.js";
@@ -49,6 +52,8 @@ class Backlog {
   readonly alarm: Alarm;
   readonly onAbort: (watch: SignalWatch) => void;
   pausedUntil = 0;
+  /** How much of the pause was left when somebody last looked. */
+  pauseLeftMs = 0;
   isDraining = false;
 
   constructor(queue: BacklogOwner) {
@@ -57,12 +62,14 @@ class Backlog {
   }
 }
 
-export class PermitQueue<Limiter> {
+export class PermitQueue<Limiter> implements Inside {
   readonly limiter: Limiter;
   readonly algorithm: PermitAlgorithm<Limiter>;
   readonly settings: QueueSettings;
   /** Permits that can be taken now. Below 0: a debt, from a lowered limit or a cost that turned out higher. */
   available: number;
+  /** Since when all permits have been there; NaN when nobody has looked since. Means nothing while some are out. */
+  fullSince: number;
   #state = OPEN;
   #succeeded = 0;
   #failed = 0;
@@ -79,6 +86,11 @@ export class PermitQueue<Limiter> {
     this.algorithm = algorithm;
     this.settings = settings;
     this.available = available;
+    this.fullSince = settings.clock.now();
+  }
+
+  get clock(): Clock {
+    return this.settings.clock;
   }
 
   /**
@@ -104,28 +116,53 @@ export class PermitQueue<Limiter> {
     }
   }
 
-  /** Answers an attempt of any legal count. */
-  attempt(permits: number): RateLimitLease {
+  /**
+   * Answers an attempt of any count. The limiter has brought itself up to the present; `now` is that present, where the
+   * limiter has read the clock for it.
+   */
+  attempt(permits: number, now?: number): RateLimitLease {
+    // Shedding must not spend what it protects: the most common refusal, once made, is the cheapest path of all.
+    if (permits === 1 && this.#state === OPEN && this.available <= 0 && this.#plainRefusal !== undefined) {
+      this.#failed += 1;
+      return this.#plainRefusal;
+    }
+    checkPermitCount(permits);
     this.#checkRequest(permits);
-    this.refresh();
-    return this.#canGrant(permits) ? this.#grant(permits) : this.#refuse("limit_reached", permits, false);
+    this.refresh(now);
+    return this.#canGrant(permits)
+      ? this.#grant(permits)
+      : this.#refuseFor("limit_reached", permits, false, now);
   }
 
-  /** Answers a request that may wait: a lease, or a promise when it does wait. */
-  acquire(permits: number, options: AcquireOptions): RateLimitLease | Promise<RateLimitLease> {
+  /** Charges what a lease turned out to cost, or with a negative number gives back what it did not. */
+  charge(permits: number, now: number): void {
+    this.giveBack(-permits);
+    if (permits < 0) this.fullSince = now;
+  }
+
+  /** Adds permits that have come with time, and serves who waits. If all are there then, they have been since `at`. */
+  replenish(permits: number, at: number): void {
+    this.available += permits;
+    this.fullSince = at;
+    if (this.#state !== OPEN) this.drain();
+  }
+
+  /** Answers a request that may wait: a lease, or a promise when it does wait. `now` is as for `attempt`. */
+  acquire(permits: number, options: AcquireOptions, now?: number): RateLimitLease | Promise<RateLimitLease> {
     this.#checkRequest(permits);
     const { maxWaitMs } = options;
-    if (maxWaitMs !== undefined && maxWaitMs < 0) return this.#refuse("deadline_expired", permits, false);
-    this.refresh();
+    if (maxWaitMs !== undefined && maxWaitMs < 0) return this.#refuse("deadline_expired");
+    this.refresh(now);
     if (this.#canGrant(permits)) return this.#grant(permits);
-    if (maxWaitMs === 0) return this.#refuse("limit_reached", permits, false);
+    if (maxWaitMs === 0) return this.#refuseFor("limit_reached", permits, false, now);
     const evicted = this.#makeRoom(permits);
     if (evicted === undefined) {
-      return this.#refuse(this.settings.queueLimit === 0 ? "limit_reached" : "queue_full", permits, true);
+      const reason = this.settings.queueLimit === 0 ? "limit_reached" : "queue_full";
+      return this.#refuseFor(reason, permits, true, now);
     }
     const waiter = new PromiseWaiter(permits);
     this.#enqueue(waiter, options);
-    for (const loser of evicted) loser.settle(this.#refuse("queue_evicted", loser.permits, false));
+    for (const loser of evicted) loser.settle(this.#refuse("queue_evicted"));
     return waiter.promise;
   }
 
@@ -138,20 +175,21 @@ export class PermitQueue<Limiter> {
   pause(durationMs: number): void {
     checkDuration("durationMs", durationMs);
     if ((this.#state & DISPOSED) !== 0) return;
-    this.refresh();
+    const now = this.settings.clock.now();
+    this.refresh(now);
     this.#backlog ??= new Backlog(this);
-    const until = this.settings.clock.now() + durationMs;
+    const until = now + durationMs;
     if ((this.#state & PAUSED) === 0 || until > this.#backlog.pausedUntil) this.#backlog.pausedUntil = until;
     this.#state |= PAUSED;
     this.#setAlarm(this.#backlog);
   }
 
-  /** Brings everything up to the present: a pause that is over, permits that came with time, who can go now. */
-  refresh(): void {
-    this.algorithm.advance?.(this.limiter);
-    const backlog = this.#backlog;
-    if ((this.#state & PAUSED) === 0 || backlog === undefined) return;
-    if (this.settings.clock.now() < backlog.pausedUntil) return;
+  /** Ends a pause that is over. */
+  refresh(now?: number): void {
+    if ((this.#state & PAUSED) === 0) return;
+    const backlog = this.#backlog as Backlog;
+    backlog.pauseLeftMs = backlog.pausedUntil - (now ?? this.settings.clock.now());
+    if (backlog.pauseLeftMs > 0) return;
     this.#state &= ~PAUSED;
     this.drain();
   }
@@ -183,13 +221,10 @@ export class PermitQueue<Limiter> {
   refuseLargerThan(limit: number): void {
     const backlog = this.#backlog;
     if (backlog === undefined) return;
-    for (let waiter = backlog.waiters.oldest; waiter !== undefined; ) {
-      const { next } = waiter;
-      if (waiter.permits > limit) {
-        this.#leave(backlog, waiter);
-        waiter.settle(this.#refuse("limit_reached", waiter.permits, false));
-      }
-      waiter = next;
+    for (const waiter of backlog.waiters.toArray()) {
+      if (waiter.permits <= limit) continue;
+      this.#leave(backlog, waiter);
+      waiter.settle(this.#refuse("limit_reached"));
     }
     this.#setAlarm(backlog);
   }
@@ -198,13 +233,14 @@ export class PermitQueue<Limiter> {
   wake(): void {
     const backlog = this.#backlog;
     if (backlog === undefined) return;
-    this.refresh();
-    this.drain();
+    this.algorithm.advance?.(this.limiter);
     const now = this.settings.clock.now();
+    this.refresh(now);
+    this.drain();
     let waiter = backlog.deadlines.earliest;
     while (waiter !== undefined && waiter.deadline <= now) {
       this.#leave(backlog, waiter);
-      waiter.settle(this.#refuse("queue_timeout", waiter.permits, false));
+      waiter.settle(this.#refuse("queue_timeout"));
       waiter = backlog.deadlines.earliest;
     }
     this.drain();
@@ -218,7 +254,7 @@ export class PermitQueue<Limiter> {
 
   dispose(): void {
     const backlog = this.#backlog;
-    this.#state |= DISPOSED;
+    this.#state = DISPOSED;
     this.#backlog = undefined;
     if (backlog === undefined) return;
     backlog.alarm.clear();
@@ -240,9 +276,38 @@ export class PermitQueue<Limiter> {
     });
   }
 
-  /** Whether nobody waits and nothing is paused. */
-  get isQuiet(): boolean {
-    return (this.#state & (PAUSED | WAITING)) === 0;
+  /** How long everything has been there and nobody has wanted anything; undefined while that is not so. */
+  idleDurationMs(now: number): number | undefined {
+    this.refresh(now);
+    if (this.#state !== OPEN && this.#state !== DISPOSED) return undefined;
+    if (this.available < this.algorithm.permitLimit(this.limiter)) return undefined;
+    if (Number.isNaN(this.fullSince)) this.fullSince = now;
+    return Math.max(0, now - this.fullSince);
+  }
+
+  /** How long a request would wait, if nobody left the queue and nobody took permits out of turn. */
+  estimateWaitMs(permits: number, now: number): number {
+    checkPermitCount(permits);
+    this.#checkRequest(permits);
+    this.refresh(now);
+    if (this.#canGrant(permits)) return 0;
+    const wanted = Math.max(1, permits) + (this.settings.newestFirst ? 0 : this.#queuedPermits);
+    const pausedUntil = (this.#state & PAUSED) === 0 ? now : (this.#backlog as Backlog).pausedUntil;
+    const availableAt =
+      wanted <= this.available ? now : (this.algorithm.availableAt?.(this.limiter, wanted) ?? now);
+    return Math.max(0, pausedUntil - now, availableAt - now);
+  }
+
+  /** Metadata that say how the limiter stands now. */
+  standing(name: string): unknown {
+    const limit = this.algorithm.permitLimit(this.limiter);
+    if (name === MetadataName.limit.name) return limit;
+    if (name !== MetadataName.remaining.name && name !== MetadataName.resetAfter.name) return undefined;
+    this.algorithm.advance?.(this.limiter);
+    if (name === MetadataName.remaining.name) return Math.max(0, this.available);
+    const fullAt = this.algorithm.availableAt?.(this.limiter, limit);
+    if (fullAt === undefined) return undefined;
+    return this.available >= limit ? 0 : Math.max(0, fullAt - this.clock.now());
   }
 
   get #queuedPermits(): number {
@@ -271,20 +336,35 @@ export class PermitQueue<Limiter> {
     return this.algorithm.lend(this.limiter, permits);
   }
 
-  #refuse(reason: RejectionReason, permits: number, foundNoRoom: boolean): RateLimitLease {
+  /** A refusal that says when to come back, where somebody can tell. */
+  #refuseFor(
+    reason: RejectionReason,
+    permits: number,
+    foundNoRoom: boolean,
+    now: number | undefined,
+  ): RateLimitLease {
     this.#failed += 1;
-    if (reason === "limit_reached" || reason === "queue_full") {
-      if ((this.#state & PAUSED) !== 0) {
-        const left = (this.#backlog as Backlog).pausedUntil - this.settings.clock.now();
-        return new RefusedLease(this, "server_pause", Math.max(0, left), foundNoRoom);
-      }
-      const retryAfterMs = this.algorithm.retryAfterMs?.(this.limiter, permits);
-      if (retryAfterMs !== undefined || foundNoRoom) {
-        return new RefusedLease(this, reason, retryAfterMs, foundNoRoom);
-      }
-      this.#plainRefusal ??= new RefusedLease(this, "limit_reached", undefined, false);
-      return this.#plainRefusal;
+    if ((this.#state & PAUSED) !== 0) {
+      return new RefusedLease(this, "server_pause", (this.#backlog as Backlog).pauseLeftMs, foundNoRoom);
     }
+    const retryAfterMs = now === undefined ? undefined : this.#retryAfterMs(permits, now);
+    if (retryAfterMs !== undefined || foundNoRoom) {
+      return new RefusedLease(this, reason, retryAfterMs, foundNoRoom);
+    }
+    // Nothing in it differs from one refused attempt to the next, so they share it.
+    this.#plainRefusal ??= new RefusedLease(this, "limit_reached", undefined, false);
+    return this.#plainRefusal;
+  }
+
+  #retryAfterMs(permits: number, now: number): number | undefined {
+    const { algorithm, settings } = this;
+    const ahead = algorithm.retryCountsQueue === true && !settings.newestFirst ? this.#queuedPermits : 0;
+    const at = algorithm.availableAt?.(this.limiter, Math.max(1, permits) + ahead);
+    return at === undefined ? undefined : Math.max(0, at - now);
+  }
+
+  #refuse(reason: RejectionReason): RateLimitLease {
+    this.#failed += 1;
     return new RefusedLease(this, reason, undefined, false);
   }
 
@@ -332,7 +412,7 @@ export class PermitQueue<Limiter> {
     backlog.deadlines.remove(waiter);
     const { watch } = waiter;
     if (watch?.remove(waiter) === true) backlog.watches.delete(watch.signal);
-    if (backlog.waiters.oldest === undefined) this.#state &= ~WAITING;
+    if (backlog.waiters.isEmpty) this.#state &= ~WAITING;
   }
 
   #abandon(backlog: Backlog, watch: SignalWatch): void {
@@ -353,7 +433,9 @@ export class PermitQueue<Limiter> {
     }
     let dueAt = Number.POSITIVE_INFINITY;
     if ((this.#state & PAUSED) !== 0) dueAt = backlog.pausedUntil;
-    else dueAt = this.algorithm.availableAt?.(this.limiter, first.permits) ?? dueAt;
+    else if (this.settings.isAuto) {
+      dueAt = this.algorithm.availableAt?.(this.limiter, Math.max(1, first.permits)) ?? dueAt;
+    }
     const earliest = backlog.deadlines.earliest;
     if (earliest !== undefined) dueAt = Math.min(dueAt, earliest.deadline);
     if (dueAt === Number.POSITIVE_INFINITY) backlog.alarm.clear();

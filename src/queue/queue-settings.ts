@@ -1,5 +1,5 @@
 import type { Clock } from "../contract/clock.js";
-import { checkChoice, checkInteger, checkMethods } from "../contract/validation.js";
+import { checkBoolean, checkChoice, checkInteger, checkMethods } from "../contract/validation.js";
 import { systemClock } from "../time/system-clock.js";
 
 /**
@@ -37,12 +37,27 @@ export interface QueueSettings {
   readonly queueLimit: number;
   readonly newestFirst: boolean;
   readonly clock: Clock;
+  /** Whether the passing of time alone changes anything. */
+  readonly isAuto: boolean;
 }
 
-export function readQueueSettings(options: QueueOptions): QueueSettings {
-  const { queueLimit = 0, queueProcessingOrder = "oldestFirst", clock = systemClock } = options;
+export function readQueueSettings(
+  options: QueueOptions & { readonly autoReplenishment?: boolean | undefined },
+): QueueSettings {
+  const {
+    queueLimit = 0,
+    queueProcessingOrder = "oldestFirst",
+    clock = systemClock,
+    autoReplenishment = true,
+  } = options;
   checkInteger("options.queueLimit", queueLimit, 0);
   checkChoice("options.queueProcessingOrder", queueProcessingOrder, ["oldestFirst", "newestFirst"]);
   checkMethods("options.clock", clock, ["now", "setTimer"]);
-  return { queueLimit, newestFirst: queueProcessingOrder === "newestFirst", clock };
+  checkBoolean("options.autoReplenishment", autoReplenishment);
+  return {
+    queueLimit,
+    newestFirst: queueProcessingOrder === "newestFirst",
+    clock,
+    isAuto: autoReplenishment,
+  };
 }

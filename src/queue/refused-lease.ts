@@ -41,9 +41,11 @@ export class RefusedLease extends RateLimitLease {
       case MetadataName.retryAfter.name:
         return this.#retryAfterMs;
       case MetadataName.reasonPhrase.name:
-        return this.#foundNoRoom ? QUEUE_LIMIT_REACHED : undefined;
+        return this.#foundNoRoom && this.#queue.algorithm.metadataNames.includes(name)
+          ? QUEUE_LIMIT_REACHED
+          : undefined;
       default:
-        return this.#queue.algorithm.standing(this.#queue.limiter, name);
+        return this.#queue.standing(name);
     }
   }
 

@@ -2,13 +2,13 @@ import type { RateLimitLease } from "../contract/rate-limit-lease.js";
 import type { SignalWatch } from "./signal-watch.js";
 
 /**
- * One request in a queue: a node of the queue's list, of its signal's list and of the deadline heap, so that it can
- * leave all three without a search.
+ * One request in a queue: it knows its places in the queue's list, in its signal's list and in the deadline heap,
+ * so that it can leave all three without a search.
  */
 export abstract class Waiter {
   readonly permits: number;
-  next: Waiter | undefined = undefined;
-  previous: Waiter | undefined = undefined;
+  /** Where it is in the queue's list. */
+  place = 0;
   watch: SignalWatch | undefined = undefined;
   nextOnSignal: Waiter | undefined = undefined;
   previousOnSignal: Waiter | undefined = undefined;

@@ -406,6 +406,7 @@ describe("pause", () => {
     expect(waiting.value.reason).toBe("limiter_disposed");
     limiter.pause(1000);
     expect(clock.timerCount).toBe(0);
+    expect(limiter.idleDurationMs).toBe(0);
   });
 
   it("is over for good when it is over, also if the clock then goes back", () => {

@@ -1,0 +1,238 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+import type { AcquireOptions } from "../contract/acquire-options.js";
+import { type Inside, inside } from "../contract/inside.js";
+import type { RateLimitLease } from "../contract/rate-limit-lease.js";
+import { ReplenishingRateLimiter } from "../contract/rate-limiter.js";
+import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
+import { checkDuration, checkInteger, checkOptionNames } from "../contract/validation.js";
+import { ChargedLease } from "../queue/charged-lease.js";
+import type { PermitAlgorithm } from "../queue/permit-algorithm.js";
+import { PermitQueue } from "../queue/permit-queue.js";
+import { readQueueSettings } from "../queue/queue-settings.js";
+import { boundaryAt, lastBoundary } from "../time/grid.js";
+import {
+  REPLENISHING_METADATA,
+  REPLENISHING_OPTION_NAMES,
+  type ReplenishingOptions,
+} from "./replenishing-options.js";
+
+/*
+ * So many permits per window of time.
+ *
+ * The question: a vendor allows 100 calls a minute. The naive answer sets a timer that resets a counter every minute: it
+ * drifts, it keeps processes alive, ten thousand limiters mean ten thousand timers, and a host that was asleep fires once
+ * for all the minutes it missed. Here nothing ticks. The windows are a grid, start + k × window, and whoever comes first
+ * in a new window finds the counter full again.
+ *
+ * Example, 100 per 60 000 ms, created at 0: 100 calls at 59 900 ms are granted, the next is refused and told to come back
+ * in 100 ms. At 60 000 ms the counter is 100 again; it would be after three unused minutes, too.
+ *
+ * The surprise: 100 calls at 59 900 and 100 more at 60 000 are 200 within 100 ms, and all are within the limit. A fixed
+ * window admits up to twice its limit in any window-long span that crosses a boundary, and never more. Where that is too
+ * much, use a sliding window or a token bucket.
+ */
+
+/**
+ * Options of a {@link FixedWindowRateLimiter}.
+ *
+ * @public
+ */
+export interface FixedWindowRateLimiterOptions extends ReplenishingOptions {
+  /** How many permits each window has: an integer of at least 1. Required. */
+  readonly permitLimit: number;
+  /** How long a window is, in milliseconds: above 0, fractions allowed, years if need be. Required. */
+  readonly windowMs: number;
+}
+
+/**
+ * Limits how much is admitted in each window of time; all permits come back at once when the next window begins.
+ *
+ * Windows follow one another without a gap from the moment the limiter is made, used or not. A permit that was taken is
+ * not given back by disposing its lease; it is used up until the window ends. In any span as long as a window, at most
+ * twice the limit is admitted (around a boundary), and in any window at most the limit.
+ *
+ * No timer runs, unless somebody waits: every call first brings the limiter up to the present. A clock that stands still
+ * or goes back adds nothing. With `autoReplenishment: false` time does nothing by itself: a call of `tryReplenish` at
+ * least `windowMs` after the last one that did something (or the start) begins a new window at that moment.
+ *
+ * Refused leases carry `retryAfterMs`: the time until enough permits are there. All leases carry `LIMIT`, `REMAINING` and
+ * `RESET_AFTER`. `lease.adjust` charges a cost that was known only afterwards; permits that go back count until the
+ * window of the lease is over, and a debt is paid by the windows to come. Models .NET's `FixedWindowRateLimiter`.
+ *
+ * @example
+ * ```ts
+ * import { FixedWindowRateLimiter } from "headgate";
+ *
+ * const limiter = new FixedWindowRateLimiter({ permitLimit: 100, windowMs: 60_000, queueLimit: 20 });
+ *
+ * async function call(url: string): Promise<Response> {
+ *   using lease = await limiter.acquire();
+ *   if (!lease.isAcquired) throw new Error(`try again in ${lease.retryAfterMs} ms`);
+ *   return await fetch(url);
+ * }
+ * ```
+ *
+ * @public
+ */
+export class FixedWindowRateLimiter extends ReplenishingRateLimiter {
+  static readonly #algorithm: PermitAlgorithm<FixedWindowRateLimiter> = {
+    limiterName: "FixedWindowRateLimiter",
+    metadataNames: REPLENISHING_METADATA,
+    permitLimit: (limiter) => limiter.#permitLimit,
+    lend: (limiter, permits) => limiter.#lend(permits),
+    charge: (limiter, permits, window) => limiter.#charge(permits, window),
+    advance: (limiter) => void limiter.#advance(),
+    availableAt: (limiter, permits) => limiter.#availableAt(permits),
+  };
+
+  readonly #queue: PermitQueue<FixedWindowRateLimiter>;
+  readonly #permitLimit: number;
+  readonly #windowMs: number;
+  /** Where the grid of windows starts; in manual mode, where the present window does. */
+  #start: number;
+  /** The number of the present window on that grid. */
+  #window = 0;
+
+  /**
+   * @param options - `permitLimit` and `windowMs`, and optionally `queueLimit`, `queueProcessingOrder`,
+   * `autoReplenishment` and `clock`.
+   * @throws TypeError when an option has the wrong type or an unknown name; RangeError when a number is out of range.
+   */
+  constructor(options: FixedWindowRateLimiterOptions) {
+    super();
+    checkOptionNames(options, ["permitLimit", "windowMs", ...REPLENISHING_OPTION_NAMES]);
+    const { permitLimit, windowMs } = options;
+    checkInteger("options.permitLimit", permitLimit, 1);
+    const settings = readQueueSettings(options);
+    checkDuration("options.windowMs", windowMs);
+    this.#permitLimit = permitLimit;
+    this.#windowMs = windowMs;
+    this.#queue = new PermitQueue(this, FixedWindowRateLimiter.#algorithm, settings, permitLimit);
+    this.#start = this.#queue.fullSince;
+  }
+
+  override get replenishmentPeriodMs(): number {
+    return this.#windowMs;
+  }
+
+  override get isAutoReplenishing(): boolean {
+    return this.#queue.settings.isAuto;
+  }
+
+  /**
+   * Begins a new window, when `windowMs` have passed since the present one began. For limiters made with
+   * `autoReplenishment: false`; others do this by themselves.
+   *
+   * @returns False for a limiter that replenishes itself, else true.
+   */
+  override tryReplenish(): boolean {
+    if (this.#queue.settings.isAuto) return false;
+    const now = this.#queue.clock.now();
+    if (now - this.#start >= this.#windowMs) {
+      this.#start = now;
+      this.#replenish(1, now);
+    }
+    return true;
+  }
+
+  override attemptAcquire(permitCount = 1): RateLimitLease {
+    const now = this.#advance();
+    return this.#queue.take(permitCount) ? this.#lend(permitCount) : this.#queue.attempt(permitCount, now);
+  }
+
+  /**
+   * Grants nothing for `durationMs`: attempts are refused with `server_pause` and the time left, those who may wait
+   * wait. Windows go on meanwhile. Never shortens an earlier pause. Does nothing on a disposed limiter.
+   *
+   * @param durationMs - Milliseconds, above 0 and finite.
+   * @throws TypeError or RangeError when it is not.
+   */
+  pause(durationMs: number): void {
+    this.#advance();
+    this.#queue.pause(durationMs);
+  }
+
+  /**
+   * How long a request would wait, in milliseconds, if it were made now; 0 when it would be granted at once. Counts those
+   * who wait before it. A lower bound in a manual limiter, where it assumes a call of `tryReplenish` in time. Changes
+   * nothing.
+   *
+   * @throws TypeError, RangeError or {@link LimiterDisposedError} as `attemptAcquire` does.
+   */
+  estimateWaitMs(permitCount = 1): number {
+    return this.#queue.estimateWaitMs(permitCount, this.#advance());
+  }
+
+  override getStatistics(): RateLimiterStatistics {
+    this.#advance();
+    return this.#queue.getStatistics();
+  }
+
+  override get idleDurationMs(): number | undefined {
+    return this.#queue.idleDurationMs(this.#advance());
+  }
+
+  protected override attemptAcquireCore(permitCount: number): RateLimitLease {
+    return this.attemptAcquire(permitCount);
+  }
+
+  protected override acquireCore(
+    permitCount: number,
+    options: AcquireOptions,
+  ): RateLimitLease | Promise<RateLimitLease> {
+    return this.#queue.acquire(permitCount, options, this.#advance());
+  }
+
+  protected override disposeCore(): void {
+    this.#queue.dispose();
+  }
+
+  /** @internal */
+  get [inside](): Inside {
+    return this.#queue;
+  }
+
+  /** Brings the limiter up to the present, and returns that. */
+  #advance(): number {
+    const queue = this.#queue;
+    const now = queue.clock.now();
+    if (queue.settings.isAuto && now >= this.#boundaryIn(1)) {
+      const passed = lastBoundary(this.#start, this.#windowMs, now) - this.#window;
+      const missing = this.#permitLimit - queue.available;
+      const fullAt = this.#boundaryIn(Math.ceil(missing / this.#permitLimit));
+      this.#window += passed;
+      this.#replenish(passed, fullAt);
+    }
+    return now;
+  }
+
+  /** Fills the counter up. A debt is more than one window's permits; each window pays what it can. */
+  #replenish(windows: number, fullAt: number): void {
+    const missing = this.#permitLimit - this.#queue.available;
+    if (missing > 0) this.#queue.replenish(Math.min(missing, windows * this.#permitLimit), fullAt);
+  }
+
+  #availableAt(permits: number): number {
+    const missing = permits - this.#queue.available;
+    return this.#boundaryIn(Math.max(1, Math.ceil(missing / this.#permitLimit)));
+  }
+
+  #boundaryIn(windows: number): number {
+    return boundaryAt(this.#start, this.#windowMs, this.#window + windows);
+  }
+
+  /** Tells one window from another. */
+  get #presentWindow(): number {
+    return this.#queue.settings.isAuto ? this.#window : this.#start;
+  }
+
+  #lend(permits: number): RateLimitLease {
+    return new ChargedLease(this.#queue, permits, this.#presentWindow);
+  }
+
+  #charge(permits: number, window: number): void {
+    const now = this.#advance();
+    if (permits < 0 && window !== this.#presentWindow) return;
+    this.#queue.charge(permits, now);
+  }
+}

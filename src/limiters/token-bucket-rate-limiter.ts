@@ -1,0 +1,274 @@
+/// <reference lib="esnext.disposable" preserve="true" />
+import type { AcquireOptions } from "../contract/acquire-options.js";
+import { type Inside, inside } from "../contract/inside.js";
+import type { RateLimitLease } from "../contract/rate-limit-lease.js";
+import { ReplenishingRateLimiter } from "../contract/rate-limiter.js";
+import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
+import { checkChoice, checkDuration, checkInteger, checkOptionNames } from "../contract/validation.js";
+import { ChargedLease } from "../queue/charged-lease.js";
+import type { PermitAlgorithm } from "../queue/permit-algorithm.js";
+import { PermitQueue } from "../queue/permit-queue.js";
+import { readQueueSettings } from "../queue/queue-settings.js";
+import { boundaryAt, lastBoundary } from "../time/grid.js";
+import {
+  REPLENISHING_METADATA,
+  REPLENISHING_OPTION_NAMES,
+  type ReplenishingOptions,
+} from "./replenishing-options.js";
+import { TokenAccrual } from "./token-accrual.js";
+
+/*
+ * A steady rate, with a reserve for bursts.
+ *
+ * The question: 10 calls a second on average, but a burst of 50 now and then does no harm. A window of 10 per second
+ * refuses the burst; a window of 50 per 5 seconds lets 100 through around a boundary. The bucket keeps the two apart: it
+ * holds up to `tokenLimit` tokens (the burst), every permit takes one, and `tokensPerPeriod` come back each period (the
+ * rate).
+ *
+ * Example, 50 tokens, 10 per 1000 ms, stepped: a burst of 50 at 0 empties the bucket. An attempt for 1 at 300 ms is
+ * refused and told to come back in 700 ms; one for 25 at the same moment in 2700 ms, when three steps have brought 30.
+ * Continuous, the same bucket has 3 tokens at 300 ms.
+ *
+ * The surprise: a bucket that has been left alone is full, so after a quiet time the burst comes on top of the rate: in a
+ * span of t periods up to tokenLimit + t × tokensPerPeriod are admitted (one step more, stepped, for a boundary on either
+ * end). A bucket that stands in for a hard limit per window must count the burst into it. And a full bucket earns nothing:
+ * time spent full is not saved up.
+ */
+
+/**
+ * Options of a {@link TokenBucketRateLimiter}.
+ *
+ * @public
+ */
+export interface TokenBucketRateLimiterOptions extends ReplenishingOptions {
+  /** How many tokens the bucket holds, which is the largest burst: an integer of at least 1. Required. */
+  readonly tokenLimit: number;
+  /** How many tokens come back each period: an integer of at least 1. What is above `tokenLimit` is lost. Required. */
+  readonly tokensPerPeriod: number;
+  /** How long a period is, in milliseconds: above 0, fractions down to 0.001 allowed, years if need be. Required. */
+  readonly replenishmentPeriodMs: number;
+  /**
+   * How tokens come back in a limiter that replenishes itself. `stepped`, the default: `tokensPerPeriod` at once, at the
+   * end of each period since the limiter was made. `continuous`: one by one, spread evenly over the period. (A manual
+   * limiter always adds in proportion to the time since it last did.)
+   */
+  readonly refill?: "stepped" | "continuous" | undefined;
+}
+
+/**
+ * Limits the average rate, and lets bursts through from a reserve of tokens.
+ *
+ * The bucket starts full. In any span of t milliseconds at most `tokenLimit` + t / `replenishmentPeriodMs` ×
+ * `tokensPerPeriod` permits are granted, rounded down; with stepped refill the steps within the span count, which may be
+ * one more than t holds periods. A permit that was taken is not given back by disposing its lease.
+ *
+ * Arithmetic is exact, in ticks of a microsecond: whoever waits as long as `retryAfterMs` says finds the tokens there. No
+ * timer runs, unless somebody waits: every call first brings the limiter up to the present. A clock that stands still or
+ * goes back adds nothing. With `autoReplenishment: false` only `tryReplenish` adds tokens, in proportion to the time since
+ * it last did, or since the bucket was last full.
+ *
+ * Refused leases carry `retryAfterMs`: the time until the tokens are there, those of the waiters ahead (with
+ * `oldestFirst`) included. All leases carry `LIMIT`, `REMAINING` and `RESET_AFTER`. `lease.adjust` charges a cost that was
+ * known only afterwards, into debt if need be. Models .NET's `TokenBucketRateLimiter`; different from it: a bucket that
+ * stayed full earns nothing for that time, a waiter for 0 permits needs a whole token, and `retryAfterMs` is exact.
+ *
+ * @example
+ * ```ts
+ * import { TokenBucketRateLimiter } from "headgate";
+ *
+ * const limiter = new TokenBucketRateLimiter({
+ *   tokenLimit: 50,
+ *   tokensPerPeriod: 10,
+ *   replenishmentPeriodMs: 1000,
+ *   queueLimit: 100,
+ * });
+ * using lease = (await limiter.acquire()).orThrow();
+ * ```
+ *
+ * @public
+ */
+export class TokenBucketRateLimiter extends ReplenishingRateLimiter {
+  static readonly #algorithm: PermitAlgorithm<TokenBucketRateLimiter> = {
+    limiterName: "TokenBucketRateLimiter",
+    metadataNames: REPLENISHING_METADATA,
+    retryCountsQueue: true,
+    permitLimit: (limiter) => limiter.#tokenLimit,
+    lend: (limiter, permits) => limiter.#lend(permits),
+    charge: (limiter, permits) => limiter.#charge(permits),
+    advance: (limiter) => void limiter.#advance(),
+    availableAt: (limiter, permits) => limiter.#availableAt(permits),
+  };
+
+  readonly #queue: PermitQueue<TokenBucketRateLimiter>;
+  readonly #tokenLimit: number;
+  readonly #tokensPerPeriod: number;
+  readonly #periodMs: number;
+  readonly #start: number;
+  /** How tokens accrue in proportion to time; undefined when they come in steps. */
+  readonly #accrual: TokenAccrual | undefined;
+  /** How many steps have come. */
+  #steps = 0;
+
+  /**
+   * @param options - `tokenLimit`, `tokensPerPeriod` and `replenishmentPeriodMs`, and optionally `refill`, `queueLimit`,
+   * `queueProcessingOrder`, `autoReplenishment` and `clock`.
+   * @throws TypeError when an option has the wrong type or an unknown name; RangeError when a number is out of range.
+   */
+  constructor(options: TokenBucketRateLimiterOptions) {
+    super();
+    checkOptionNames(options, [
+      "tokenLimit",
+      "tokensPerPeriod",
+      "replenishmentPeriodMs",
+      "refill",
+      ...REPLENISHING_OPTION_NAMES,
+    ]);
+    const { tokenLimit, tokensPerPeriod, replenishmentPeriodMs, refill = "stepped" } = options;
+    checkInteger("options.tokenLimit", tokenLimit, 1);
+    checkInteger("options.tokensPerPeriod", tokensPerPeriod, 1);
+    const settings = readQueueSettings(options);
+    checkDuration("options.replenishmentPeriodMs", replenishmentPeriodMs);
+    checkChoice("options.refill", refill, ["stepped", "continuous"]);
+    this.#tokenLimit = tokenLimit;
+    this.#tokensPerPeriod = tokensPerPeriod;
+    this.#periodMs = replenishmentPeriodMs;
+    this.#queue = new PermitQueue(this, TokenBucketRateLimiter.#algorithm, settings, tokenLimit);
+    this.#start = this.#queue.fullSince;
+    this.#accrual =
+      settings.isAuto && refill === "stepped"
+        ? undefined
+        : new TokenAccrual(tokensPerPeriod, replenishmentPeriodMs);
+  }
+
+  override get replenishmentPeriodMs(): number {
+    return this.#periodMs;
+  }
+
+  override get isAutoReplenishing(): boolean {
+    return this.#queue.settings.isAuto;
+  }
+
+  /**
+   * Adds the tokens that have accrued since this was last called, or since the bucket was last full. For limiters made with
+   * `autoReplenishment: false`; others do this by themselves.
+   *
+   * @returns False for a limiter that replenishes itself, else true.
+   */
+  override tryReplenish(): boolean {
+    if (this.#queue.settings.isAuto) return false;
+    const now = this.#advance();
+    if (this.#accrual !== undefined) this.#accrue(this.#accrual, now, now);
+    return true;
+  }
+
+  override attemptAcquire(permitCount = 1): RateLimitLease {
+    const now = this.#advance();
+    return this.#queue.take(permitCount) ? this.#lend(permitCount) : this.#queue.attempt(permitCount, now);
+  }
+
+  /**
+   * Grants nothing for `durationMs`: attempts are refused with `server_pause` and the time left, those who may wait
+   * wait. Tokens accrue meanwhile. Never shortens an earlier pause. Does nothing on a disposed limiter.
+   *
+   * @param durationMs - Milliseconds, above 0 and finite.
+   * @throws TypeError or RangeError when it is not.
+   */
+  pause(durationMs: number): void {
+    this.#advance();
+    this.#queue.pause(durationMs);
+  }
+
+  /**
+   * How long a request would wait, in milliseconds, if it were made now; 0 when it would be granted at once. Counts those
+   * who wait before it. A lower bound in a manual limiter, where it assumes a call of `tryReplenish` in time. Changes
+   * nothing.
+   *
+   * @throws TypeError, RangeError or {@link LimiterDisposedError} as `attemptAcquire` does.
+   */
+  estimateWaitMs(permitCount = 1): number {
+    return this.#queue.estimateWaitMs(permitCount, this.#advance());
+  }
+
+  override getStatistics(): RateLimiterStatistics {
+    this.#advance();
+    return this.#queue.getStatistics();
+  }
+
+  override get idleDurationMs(): number | undefined {
+    return this.#queue.idleDurationMs(this.#advance());
+  }
+
+  protected override attemptAcquireCore(permitCount: number): RateLimitLease {
+    return this.attemptAcquire(permitCount);
+  }
+
+  protected override acquireCore(
+    permitCount: number,
+    options: AcquireOptions,
+  ): RateLimitLease | Promise<RateLimitLease> {
+    return this.#queue.acquire(permitCount, options, this.#advance());
+  }
+
+  protected override disposeCore(): void {
+    this.#queue.dispose();
+  }
+
+  /** @internal */
+  get [inside](): Inside {
+    return this.#queue;
+  }
+
+  /** Brings the limiter up to the present, and returns that. */
+  #advance(): number {
+    const queue = this.#queue;
+    const now = queue.clock.now();
+    const accrual = this.#accrual;
+    if (accrual === undefined) {
+      if (now >= this.#boundaryIn(1))
+        this.#step(lastBoundary(this.#start, this.#periodMs, now) - this.#steps);
+    } else if (queue.available >= this.#tokenLimit) {
+      accrual.rest(TokenAccrual.tickAt(now - this.#start));
+    } else if (queue.settings.isAuto) {
+      this.#accrue(accrual, now);
+    }
+    return now;
+  }
+
+  #step(steps: number): void {
+    const missing = this.#tokenLimit - this.#queue.available;
+    const fullAt = this.#boundaryIn(Math.ceil(missing / this.#tokensPerPeriod));
+    this.#steps += steps;
+    if (missing > 0) this.#queue.replenish(Math.min(missing, steps * this.#tokensPerPeriod), fullAt);
+  }
+
+  /** Adds what has accrued. If that fills the bucket, it has been full since `fullAt`, or since it was if that is left out. */
+  #accrue(accrual: TokenAccrual, now: number, fullAt?: number): void {
+    const missing = this.#tokenLimit - this.#queue.available;
+    if (missing <= 0) return;
+    const tokens = accrual.earn(TokenAccrual.tickAt(now - this.#start), missing);
+    if (tokens > 0)
+      this.#queue.replenish(tokens, fullAt ?? this.#start + TokenAccrual.msAt(accrual.fullTick));
+  }
+
+  #availableAt(permits: number): number {
+    const missing = Math.max(1, permits - this.#queue.available);
+    return this.#accrual === undefined
+      ? this.#boundaryIn(Math.ceil(missing / this.#tokensPerPeriod))
+      : this.#start + TokenAccrual.msAt(this.#accrual.tickFor(missing));
+  }
+
+  #boundaryIn(steps: number): number {
+    return boundaryAt(this.#start, this.#periodMs, this.#steps + steps);
+  }
+
+  #lend(permits: number): RateLimitLease {
+    return new ChargedLease(this.#queue, permits, 0);
+  }
+
+  #charge(permits: number): void {
+    const now = this.#advance();
+    const missing = this.#tokenLimit - this.#queue.available;
+    // What goes back beyond the brim is lost, like any other token.
+    this.#queue.charge(Math.max(permits, -Math.max(0, missing)), now);
+  }
+}
