@@ -2,6 +2,7 @@ import { failuresOf } from "./call-results.js";
 import type { OverloadRun } from "./overload-run.js";
 import { describeOverload } from "./overload-text.js";
 import type { Section } from "./section.js";
+import { undisturbed } from "./undisturbed.js";
 import { withChain } from "./with-chain.js";
 import { withLimiter } from "./with-limiter.js";
 import { withoutLimiter } from "./without-limiter.js";
@@ -20,24 +21,24 @@ const hosts = [
 /** A burst far above what a server can do: without a limiter, with one, and with a chain of them over two hosts. */
 export async function overload(): Promise<Section> {
   const bare = await withoutLimiter(large, requests, patienceMs);
-  const [limited] = await undisturbed(async () => [await withLimiter(large, requests, patienceMs)]);
-  const chained = await undisturbed(() => withChain(hosts, globalLimit, requests, patienceMs));
+  const [limited] = await undisturbed(
+    async () => [await withLimiter(large, requests, patienceMs)] as const,
+    lost,
+  );
+  const chained = await undisturbed(() => withChain(hosts, globalLimit, requests, patienceMs), lost);
   return {
     text: describeOverload({ requests, patienceMs, capacity: large }, bare, limited, chained),
     problems: [...unconvincing(bare), ...[limited, ...chained].flatMap(broken)],
   };
 }
 
-/** Repeats a run once when requests were lost while a process stood still: that was the machine, not the limiter. */
-async function undisturbed<Runs extends readonly OverloadRun[]>(run: () => Promise<Runs>): Promise<Runs> {
-  const runs = await run();
+/** What was lost while a process stood still, if anything. */
+function lost(runs: readonly OverloadRun[]): string | undefined {
   const disturbed = runs.find((one) => failuresOf(one.results).length > 0 && one.stallMs > patienceMs / 4);
-  if (disturbed === undefined) return runs;
-  console.error(
-    `${disturbed.name}: ${failuresOf(disturbed.results).length} requests were lost while this machine stood still ` +
-      `for ${disturbed.stallMs.toFixed(0)} ms; running it again.`,
-  );
-  return await run();
+  if (disturbed === undefined) return undefined;
+  const { name, results, stallMs } = disturbed;
+  const count = failuresOf(results).length;
+  return `${name}: ${count} requests were lost while this machine stood still for ${stallMs.toFixed(0)} ms`;
 }
 
 /** The server can answer two fifths of the burst while its clients wait; if more were answered, something is wrong. */

@@ -1,14 +1,16 @@
 import { type ChildProcess, fork } from "node:child_process";
 import { fileURLToPath } from "node:url";
-import type { Capacity, ServerMessage, ServerReport } from "./server.js";
+
+/** What a server program of this folder sends: its port once it listens, and its report whenever it is asked for one. */
+export type ServerMessage<Report> = { readonly port: number } | { readonly report: Report };
 
 const running = new Set<ChildProcess>();
 process.on("exit", () => {
   for (const child of running) child.kill("SIGKILL");
 });
 
-/** A server of limited capacity in a child process, which ends with this object or with this process. */
-export class ServerProcess implements Disposable {
+/** A server in a child process, which ends with this object or with this process. */
+export class ServerProcess<Report> implements Disposable {
   readonly #child: ChildProcess;
   readonly url: string;
 
@@ -17,17 +19,18 @@ export class ServerProcess implements Disposable {
     this.url = `http://127.0.0.1:${port}/`;
   }
 
-  static async start(capacity: Capacity): Promise<ServerProcess> {
-    const child = fork(fileURLToPath(new URL("server.js", import.meta.url)), [JSON.stringify(capacity)]);
+  /** Starts a program of this folder, which finds its settings as JSON in its first argument. */
+  static async start<Report>(program: string, settings: object): Promise<ServerProcess<Report>> {
+    const child = fork(fileURLToPath(new URL(program, import.meta.url)), [JSON.stringify(settings)]);
     running.add(child);
-    const { port } = await nextMessage(child, "port");
+    const { port } = await nextMessage<Report, "port">(child, "port");
     return new ServerProcess(child, port);
   }
 
   /** What the server has counted so far. */
-  async report(): Promise<ServerReport> {
+  async report(): Promise<Report> {
     if (!this.#child.connected) throw new Error("A server ended in the middle of its run.");
-    const answer = nextMessage(this.#child, "report");
+    const answer = nextMessage<Report, "report">(this.#child, "report");
     this.#child.send("report");
     return (await answer).report;
   }
@@ -38,17 +41,17 @@ export class ServerProcess implements Disposable {
   }
 }
 
-function nextMessage<Key extends string>(
+function nextMessage<Report, Key extends string>(
   child: ChildProcess,
   key: Key,
-): Promise<Extract<ServerMessage, Record<Key, unknown>>> {
+): Promise<Extract<ServerMessage<Report>, Record<Key, unknown>>> {
   return new Promise((resolve, reject) => {
     const ended = (code: number | null, signal: string | null): void =>
       reject(new Error(`The server ended before it sent its ${key} (${signal ?? code}).`));
     child.once("error", reject).once("exit", ended);
     child.once("message", (message) => {
       child.off("error", reject).off("exit", ended);
-      resolve(message as Extract<ServerMessage, Record<Key, unknown>>);
+      resolve(message as Extract<ServerMessage<Report>, Record<Key, unknown>>);
     });
   });
 }

@@ -4,6 +4,7 @@
  */
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
+import type { ServerMessage } from "./server-process.js";
 import { StallWatch } from "./stall-watch.js";
 
 export interface Capacity {
@@ -16,8 +17,6 @@ export interface ServerReport {
   readonly peakInFlight: number;
   readonly stallMs: number;
 }
-
-export type ServerMessage = { readonly port: number } | { readonly report: ServerReport };
 
 const { workers, serviceMs } = JSON.parse(process.argv[2] ?? "") as Capacity;
 const waiting: ServerResponse[] = [];
@@ -42,7 +41,7 @@ function finish(response: ServerResponse): void {
   work();
 }
 
-function send(message: ServerMessage): void {
+function send(message: ServerMessage<ServerReport>): void {
   process.send?.(message);
 }
 

@@ -2,7 +2,7 @@ import { ConcurrencyLimiter, RateLimiter } from "headgate";
 import { sendBurst } from "./burst.js";
 import { type CallResult, call } from "./call.js";
 import type { OverloadRun } from "./overload-run.js";
-import type { Capacity } from "./server.js";
+import type { Capacity, ServerReport } from "./server.js";
 import { ServerProcess } from "./server-process.js";
 
 export interface Host {
@@ -17,10 +17,16 @@ export async function withChain(
   requests: number,
   patienceMs: number,
 ): Promise<OverloadRun[]> {
-  using largeServer = await ServerProcess.start(large.capacity);
-  using smallServer = await ServerProcess.start(small.capacity);
-  using global = new ConcurrencyLimiter({ permitLimit: globalLimit, queueLimit: requests });
-  const targets = [new Target(large, largeServer, global), new Target(small, smallServer, global)] as const;
+  using largeServer = await ServerProcess.start<ServerReport>("server.js", large.capacity);
+  using smallServer = await ServerProcess.start<ServerReport>("server.js", small.capacity);
+  using global = new ConcurrencyLimiter({
+    permitLimit: globalLimit,
+    queueLimit: large.capacity.workers + small.capacity.workers,
+  });
+  const targets = [
+    new Target(large, largeServer, global, requests),
+    new Target(small, smallServer, global, requests),
+  ] as const;
 
   // No server sees both hosts, so the calls count this peak themselves.
   let inFlight = 0;
@@ -36,7 +42,7 @@ export async function withChain(
     return result;
   }
 
-  // Every fifth, about the small host's share of the capacity: what waits for a host holds a global permit.
+  // Every fifth, about the small host's share of the capacity.
   const burst = await sendBurst(requests, (index) => limitedCall(targets[index % 5 === 4 ? 1 : 0]));
   const hosts = [await targets[0].report(), await targets[1].report()];
   const total = {
@@ -53,18 +59,21 @@ export async function withChain(
 /** A host as its callers see it: where it is, whom they ask first, and how it went. */
 class Target {
   readonly #host: Host;
-  readonly server: ServerProcess;
+  readonly server: ServerProcess<ServerReport>;
   readonly chain: RateLimiter;
   readonly results: CallResult[] = [];
 
-  constructor(host: Host, server: ServerProcess, global: ConcurrencyLimiter) {
+  constructor(
+    host: Host,
+    server: ServerProcess<ServerReport>,
+    global: ConcurrencyLimiter,
+    queueLimit: number,
+  ) {
     this.#host = host;
     this.server = server;
-    const ofHost = new ConcurrencyLimiter({
-      permitLimit: host.capacity.workers,
-      queueLimit: global.permitLimit,
-    });
-    this.chain = RateLimiter.createChained(global, ofHost);
+    const ofHost = new ConcurrencyLimiter({ permitLimit: host.capacity.workers, queueLimit });
+    // The host first: requests wait there, and what waits for a host should not hold a permit of all.
+    this.chain = RateLimiter.createChained(ofHost, global);
   }
 
   async report(): Promise<OverloadRun> {

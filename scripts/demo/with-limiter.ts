@@ -2,7 +2,7 @@ import { ConcurrencyLimiter, type RateLimiter } from "headgate";
 import { sendBurst } from "./burst.js";
 import { type CallResult, call } from "./call.js";
 import type { OverloadRun } from "./overload-run.js";
-import type { Capacity } from "./server.js";
+import type { Capacity, ServerReport } from "./server.js";
 import { ServerProcess } from "./server-process.js";
 
 /** The same burst through a limiter that knows how much the server can do at once. */
@@ -12,7 +12,7 @@ export async function withLimiter(
   patienceMs: number,
 ): Promise<OverloadRun> {
   const limit = capacity.workers;
-  using server = await ServerProcess.start(capacity);
+  using server = await ServerProcess.start<ServerReport>("server.js", capacity);
   using limiter = new ConcurrencyLimiter({ permitLimit: limit, queueLimit: requests });
   const burst = await sendBurst(requests, () => limitedCall(limiter, server.url, patienceMs));
   const { peakInFlight, inFlight, stallMs } = await server.report();

@@ -1,7 +1,7 @@
 import { sendBurst } from "./burst.js";
 import { call } from "./call.js";
 import type { OverloadRun } from "./overload-run.js";
-import type { Capacity } from "./server.js";
+import type { Capacity, ServerReport } from "./server.js";
 import { ServerProcess } from "./server-process.js";
 
 /** A burst that hits the server all at once. */
@@ -10,7 +10,7 @@ export async function withoutLimiter(
   requests: number,
   patienceMs: number,
 ): Promise<OverloadRun> {
-  using server = await ServerProcess.start(capacity);
+  using server = await ServerProcess.start<ServerReport>("server.js", capacity);
   const burst = await sendBurst(requests, () => call(server.url, patienceMs));
   const { peakInFlight, inFlight, stallMs } = await server.report();
   return {

@@ -14,3 +14,26 @@ export interface RateLimiterStatistics {
   /** Leases granted so far, one per request whatever its size. */
   readonly totalSuccessfulLeases: number;
 }
+
+/** The statistics of a chain: the fewest available permits, sums, and the last member's successes. */
+export function combineStatistics(
+  members: readonly (RateLimiterStatistics | undefined)[],
+): RateLimiterStatistics {
+  let currentAvailablePermits = Number.MAX_SAFE_INTEGER;
+  let currentQueuedCount = 0;
+  let totalFailedLeases = 0;
+  let totalSuccessfulLeases = 0;
+  for (const member of members) {
+    if (member === undefined) continue;
+    currentAvailablePermits = Math.min(currentAvailablePermits, member.currentAvailablePermits);
+    currentQueuedCount += member.currentQueuedCount;
+    totalFailedLeases += member.totalFailedLeases;
+    totalSuccessfulLeases = member.totalSuccessfulLeases;
+  }
+  return Object.freeze({
+    currentAvailablePermits,
+    currentQueuedCount,
+    totalFailedLeases,
+    totalSuccessfulLeases,
+  });
+}

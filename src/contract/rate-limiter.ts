@@ -6,11 +6,11 @@ import type { Clock } from "./clock.js";
 import { LimiterDisposedError } from "./errors.js";
 import { type Inside, type InsideLimiter, inside } from "./inside.js";
 import type { RateLimitLease } from "./rate-limit-lease.js";
-import type { RateLimiterStatistics } from "./rate-limiter-statistics.js";
+import { combineStatistics, type RateLimiterStatistics } from "./rate-limiter-statistics.js";
 import { checkPermitCount, wrongType } from "./validation.js";
 
-/** Checks what every limiter checks, then asks; a lease when nobody has to wait, else a promise. */
-let request: (
+/** Asks as `acquire` does once the arguments are checked: a lease when nobody has to wait, else a promise. */
+export let request: (
   limiter: RateLimiter,
   permitCount: number,
   options: AcquireOptions,
@@ -257,16 +257,7 @@ class ChainedRateLimiter extends RateLimiter implements Inside {
 
   override getStatistics(): RateLimiterStatistics {
     this.checkUsable();
-    const all = this.#limiters.map((limiter) => limiter.getStatistics()).filter((one) => one !== undefined);
-    return Object.freeze({
-      currentAvailablePermits: Math.min(
-        Number.MAX_SAFE_INTEGER,
-        ...all.map((one) => one.currentAvailablePermits),
-      ),
-      currentQueuedCount: all.reduce((sum, one) => sum + one.currentQueuedCount, 0),
-      totalFailedLeases: all.reduce((sum, one) => sum + one.totalFailedLeases, 0),
-      totalSuccessfulLeases: all.at(-1)?.totalSuccessfulLeases ?? 0,
-    });
+    return combineStatistics(this.#limiters.map((limiter) => limiter.getStatistics()));
   }
 
   override get idleDurationMs(): number | undefined {

@@ -146,6 +146,16 @@ export class ConcurrencyLimiter extends RateLimiter {
     this.#queue.pause(durationMs);
   }
 
+  /**
+   * How long a request would wait, in milliseconds, if it were made now; 0 when it would be granted at once. Goes by the pace
+   * at which permits have been handed over to those who waited; undefined until 10 have been. Changes nothing.
+   *
+   * @throws TypeError, RangeError or {@link LimiterDisposedError} as `attemptAcquire` does.
+   */
+  estimateWaitMs(permitCount = 1): number | undefined {
+    return this.#queue.estimateWaitMs(permitCount, this.#queue.clock.now());
+  }
+
   override getStatistics(): RateLimiterStatistics {
     return this.#queue.getStatistics();
   }
@@ -200,7 +210,7 @@ class ConcurrencyLease extends RateLimitLease {
   }
 
   override get metadataNames(): Iterable<string> {
-    return this.#queue.algorithm.metadataNames;
+    return this.#queue.metadataNames;
   }
 
   protected override tryGetMetadataCore(name: string): unknown {

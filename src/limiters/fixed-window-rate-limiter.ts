@@ -160,7 +160,7 @@ export class FixedWindowRateLimiter extends ReplenishingRateLimiter {
    * @throws TypeError, RangeError or {@link LimiterDisposedError} as `attemptAcquire` does.
    */
   estimateWaitMs(permitCount = 1): number {
-    return this.#queue.estimateWaitMs(permitCount, this.#advance());
+    return this.#queue.estimateWaitMs(permitCount, this.#advance()) as number;
   }
 
   override getStatistics(): RateLimiterStatistics {
@@ -230,9 +230,9 @@ export class FixedWindowRateLimiter extends ReplenishingRateLimiter {
     return new ChargedLease(this.#queue, permits, this.#presentWindow);
   }
 
-  #charge(permits: number, window: number): void {
+  #charge(permits: number, window: number): number {
     const now = this.#advance();
-    if (permits < 0 && window !== this.#presentWindow) return;
-    this.#queue.charge(permits, now);
+    if (permits > 0 || window === this.#presentWindow) this.#queue.charge(permits, now);
+    return this.#presentWindow;
   }
 }

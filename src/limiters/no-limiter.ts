@@ -2,6 +2,7 @@
 import { RateLimitLease } from "../contract/rate-limit-lease.js";
 import { RateLimiter } from "../contract/rate-limiter.js";
 import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
+import { checkPermitCount } from "../contract/validation.js";
 
 /** A "yes" that holds nothing; one object serves all. */
 class FreeLease extends RateLimitLease {
@@ -50,6 +51,12 @@ export class NoLimiter extends RateLimiter {
       totalFailedLeases: 0,
       totalSuccessfulLeases: this.#succeeded,
     });
+  }
+
+  /** Always 0: nobody waits. */
+  estimateWaitMs(permitCount = 1): number {
+    checkPermitCount(permitCount);
+    return 0;
   }
 
   override get idleDurationMs(): undefined {

@@ -34,7 +34,7 @@ const MOST_SEGMENTS = 1_000_000;
  * The surprise: permits come back up to a segment earlier than a whole window after they were taken (950 to 1900 is 950
  * ms). So a span of (segments - 1) segments never sees more than the limit, but a full window-long span may see what was
  * taken at the end of its first segment and again at the beginning of the one that follows its last: up to twice the
- * limit in theory, with ever less room for it the more segments there are. One segment is a fixed window whose counter
+ * limit, with ever less room for it the more segments there are. One segment is a fixed window whose counter
  * returns only what was used. And a burst that takes everything in one segment shuts the limiter for almost the whole
  * window: that is what it is for.
  */
@@ -177,7 +177,7 @@ export class SlidingWindowRateLimiter extends ReplenishingRateLimiter {
    * @throws TypeError, RangeError or {@link LimiterDisposedError} as `attemptAcquire` does.
    */
   estimateWaitMs(permitCount = 1): number {
-    return this.#queue.estimateWaitMs(permitCount, this.#advance());
+    return this.#queue.estimateWaitMs(permitCount, this.#advance()) as number;
   }
 
   override getStatistics(): RateLimiterStatistics {
@@ -263,16 +263,15 @@ export class SlidingWindowRateLimiter extends ReplenishingRateLimiter {
     return new ChargedLease(this.#queue, permits, this.#segment);
   }
 
-  #charge(permits: number, segment: number): void {
+  #charge(permits: number, segment: number): number {
     const now = this.#advance();
     const segments = this.#taken.length;
-    let age = this.#segment - segment;
-    if (age >= segments) {
-      if (permits < 0) return;
-      age = 0;
-    }
-    const position = (this.#position - age + segments) % segments;
+    const hasLeft = this.#segment - segment >= segments;
+    const charged = hasLeft ? this.#segment : segment;
+    if (hasLeft && permits < 0) return charged;
+    const position = (this.#position - (this.#segment - charged) + segments) % segments;
     this.#taken[position] = (this.#taken[position] as number) + permits;
     this.#queue.charge(permits, now);
+    return charged;
   }
 }

@@ -38,9 +38,10 @@ export class TokenAccrual {
     this.#denominator = periodTicks / divisor;
   }
 
-  /** The tick of a moment so many milliseconds after the start. A nanosecond's grace takes care of binary fractions. */
-  static tickAt(ms: number): number {
-    return Math.floor(ms * TICKS_PER_MS + 0.001);
+  /** The tick of a moment. A grace of a nanosecond, or what the clock can tell apart, takes care of binary fractions. */
+  static tickAt(now: number, start: number): number {
+    const grace = 0.001 + Math.abs(now) * (Number.EPSILON * TICKS_PER_MS);
+    return Math.floor((now - start) * TICKS_PER_MS + grace);
   }
 
   /** The moment of a tick, in milliseconds after the start. */
@@ -76,11 +77,13 @@ export class TokenAccrual {
     const wanted = tokens * this.#denominator;
     if (wanted <= Number.MAX_SAFE_INTEGER) {
       const left = wanted - this.#part;
-      return this.#tick + wholeQuotient(left + this.#numerator - 1, this.#numerator);
+      const rest = left % this.#numerator;
+      const tick = this.#tick + (left - rest) / this.#numerator + (rest > 0 ? 1 : 0);
+      if (tick <= Number.MAX_SAFE_INTEGER) return tick;
     }
     const numerator = BigInt(this.#numerator);
     const left = BigInt(tokens) * BigInt(this.#denominator) - BigInt(this.#part);
-    return this.#tick + roundUp((left + numerator - 1n) / numerator);
+    return roundUp(BigInt(this.#tick) + (left + numerator - 1n) / numerator);
   }
 
   #earnExactly(elapsed: number, missing: number): number {

@@ -186,7 +186,7 @@ export class TokenBucketRateLimiter extends ReplenishingRateLimiter {
    * @throws TypeError, RangeError or {@link LimiterDisposedError} as `attemptAcquire` does.
    */
   estimateWaitMs(permitCount = 1): number {
-    return this.#queue.estimateWaitMs(permitCount, this.#advance());
+    return this.#queue.estimateWaitMs(permitCount, this.#advance()) as number;
   }
 
   override getStatistics(): RateLimiterStatistics {
@@ -227,7 +227,7 @@ export class TokenBucketRateLimiter extends ReplenishingRateLimiter {
       if (now >= this.#boundaryIn(1))
         this.#step(lastBoundary(this.#start, this.#periodMs, now) - this.#steps);
     } else if (queue.available >= this.#tokenLimit) {
-      accrual.rest(TokenAccrual.tickAt(now - this.#start));
+      accrual.rest(TokenAccrual.tickAt(now, this.#start));
     } else if (queue.settings.isAuto) {
       this.#accrue(accrual, now);
     }
@@ -245,16 +245,18 @@ export class TokenBucketRateLimiter extends ReplenishingRateLimiter {
   #accrue(accrual: TokenAccrual, now: number, fullAt?: number): void {
     const missing = this.#tokenLimit - this.#queue.available;
     if (missing <= 0) return;
-    const tokens = accrual.earn(TokenAccrual.tickAt(now - this.#start), missing);
+    const tokens = accrual.earn(TokenAccrual.tickAt(now, this.#start), missing);
     if (tokens > 0)
       this.#queue.replenish(tokens, fullAt ?? this.#start + TokenAccrual.msAt(accrual.fullTick));
   }
 
   #availableAt(permits: number): number {
     const missing = Math.max(1, permits - this.#queue.available);
-    return this.#accrual === undefined
-      ? this.#boundaryIn(Math.ceil(missing / this.#tokensPerPeriod))
-      : this.#start + TokenAccrual.msAt(this.#accrual.tickFor(missing));
+    if (this.#accrual !== undefined) return this.#start + TokenAccrual.msAt(this.#accrual.tickFor(missing));
+    // What a step brings beyond the brim is lost: those who are ahead get no more out of it than a full bucket.
+    const beyond = this.#tokensPerPeriod > this.#tokenLimit ? Math.max(0, permits - this.#tokenLimit) : 0;
+    const steps = Math.ceil(Math.max(0, missing - beyond) / this.#tokensPerPeriod);
+    return this.#boundaryIn(Math.max(1, steps + Math.ceil(beyond / this.#tokenLimit)));
   }
 
   #boundaryIn(steps: number): number {
@@ -265,10 +267,12 @@ export class TokenBucketRateLimiter extends ReplenishingRateLimiter {
     return new ChargedLease(this.#queue, permits, 0);
   }
 
-  #charge(permits: number): void {
+  #charge(permits: number): number {
     const now = this.#advance();
-    const missing = this.#tokenLimit - this.#queue.available;
-    // What goes back beyond the brim is lost, like any other token.
-    this.#queue.charge(Math.max(permits, -Math.max(0, missing)), now);
+    const missing = Math.max(0, this.#tokenLimit - this.#queue.available);
+    // What goes back beyond the brim is lost, like any other token, and so is the part of one that has accrued.
+    if (permits <= -missing) this.#accrual?.rest(TokenAccrual.tickAt(now, this.#start));
+    this.#queue.charge(Math.max(permits, -missing), now);
+    return 0;
   }
 }

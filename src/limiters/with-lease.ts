@@ -60,15 +60,17 @@ export async function withLease<Result, Signal extends AbortSignal | undefined =
   if (options !== undefined) checkAcquireOptions(options, ["permitCount", ...ACQUIRE_OPTION_NAMES]);
   const { permitCount, ...acquireOptions } = options ?? {};
   const signal = options?.signal as Signal;
-  using lease = (await limiter.acquire(permitCount, acquireOptions as AcquireOptions)).orThrow();
-  // The caller may have left between the grant and this turn.
-  signal?.throwIfAborted();
+  const lease = (await limiter.acquire(permitCount, acquireOptions as AcquireOptions)).orThrow();
   try {
+    // The caller may have left between the grant and this turn.
+    signal?.throwIfAborted();
     const result = await work(lease, signal);
     lease.report(outcomeOfValue(result));
     return result;
   } catch (error) {
     lease.report(outcomeOfError(error, signal));
     throw error;
+  } finally {
+    lease.dispose();
   }
 }

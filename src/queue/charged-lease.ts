@@ -2,8 +2,11 @@ import { RateLimitLease } from "../contract/rate-limit-lease.js";
 import { checkPermitCount } from "../contract/validation.js";
 import type { PermitQueue } from "./permit-queue.js";
 
-/** Stands for the permits of a lease that has been disposed. */
-const ENDED = -1;
+/** Permits, and the period that they were charged to. */
+interface Charge {
+  readonly period: number;
+  readonly permits: number;
+}
 
 /**
  * A "yes" of a limiter whose permits come back with time: it holds nothing, so disposing it gives nothing back. It knows
@@ -12,7 +15,10 @@ const ENDED = -1;
 export class ChargedLease<Limiter> extends RateLimitLease {
   readonly #queue: PermitQueue<Limiter>;
   readonly #period: number;
+  /** What was charged to that period; -1 once the lease has been disposed. */
   #permits: number;
+  /** What was charged when that period was over. */
+  #late: Charge | undefined = undefined;
 
   constructor(queue: PermitQueue<Limiter>, permits: number, period: number) {
     super();
@@ -26,7 +32,7 @@ export class ChargedLease<Limiter> extends RateLimitLease {
   }
 
   override get metadataNames(): Iterable<string> {
-    return this.#queue.algorithm.metadataNames;
+    return this.#queue.metadataNames;
   }
 
   protected override tryGetMetadataCore(name: string): unknown {
@@ -34,14 +40,43 @@ export class ChargedLease<Limiter> extends RateLimitLease {
   }
 
   override adjust(actualPermits: number): void {
-    if (this.#permits === ENDED) return;
+    if (this.#permits < 0) return;
     checkPermitCount(actualPermits, "actualPermits");
-    const more = actualPermits - this.#permits;
-    this.#permits = actualPermits;
-    if (more !== 0) this.#queue.algorithm.charge?.(this.#queue.limiter, more, this.#period);
+    const late = this.#late?.permits ?? 0;
+    const more = actualPermits - this.#permits - late;
+    if (more > 0) this.#charge(more);
+    else if (more < 0) this.#giveBack(-more, late);
   }
 
   override dispose(): void {
-    this.#permits = ENDED;
+    this.#permits = -1;
+  }
+
+  #charge(permits: number): void {
+    const { algorithm, limiter } = this.#queue;
+    const late = this.#late;
+    const period = algorithm.charge?.(limiter, permits, late?.period ?? this.#period);
+    if (period === undefined || (late === undefined && period === this.#period)) {
+      this.#permits += permits;
+    } else if (late?.period === period) {
+      this.#late = { period, permits: late.permits + permits };
+    } else {
+      // What was charged before that is in periods that are over, which give nothing back.
+      this.#permits += late?.permits ?? 0;
+      this.#late = { period, permits };
+    }
+  }
+
+  #giveBack(permits: number, late: number): void {
+    const { algorithm, limiter } = this.#queue;
+    const fromLate = Math.min(permits, late);
+    const fromFirst = permits - fromLate;
+    this.#permits -= fromFirst;
+    if (this.#late !== undefined && fromLate > 0) {
+      const { period } = this.#late;
+      this.#late = { period, permits: late - fromLate };
+      algorithm.charge?.(limiter, -fromLate, period);
+    }
+    if (fromFirst > 0) algorithm.charge?.(limiter, -fromFirst, this.#period);
   }
 }

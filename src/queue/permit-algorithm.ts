@@ -16,10 +16,10 @@ export interface PermitAlgorithm<Limiter> {
   /** Makes the lease for permits that the queue has just taken off `available`. */
   lend(limiter: Limiter, permits: number): RateLimitLease;
   /**
-   * Charges permits that turned out to be used, or gives back (negative) those that were not, for a lease that was granted
-   * in a certain period.
+   * Charges permits that turned out to be used, to a certain period or, if that is over, to the present one; or gives back
+   * (negative) those that were not, if their period still counts. Returns the period that was charged.
    */
-  charge?(limiter: Limiter, permits: number, period: number): void;
+  charge?(limiter: Limiter, permits: number, period: number): number;
   /** Brings `available` up to the present and serves who waits; left out when time changes nothing. */
   advance?(limiter: Limiter): void;
   /**

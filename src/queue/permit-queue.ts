@@ -6,15 +6,15 @@ import { MetadataName } from "../contract/metadata-name.js";
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
 import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
 import type { RejectionReason } from "../contract/rejection-reason.js";
-import { checkDuration, checkPermitCount, countAboveLimit } from "../contract/validation.js";
-import { Alarm } from "../time/alarm.js";
-import { DeadlineHeap } from "./deadline-heap.js";
+import { checkDuration, checkNumber, checkPermitCount, countAboveLimit } from "../contract/validation.js";
+import { waitFor } from "../time/grid.js";
+import { Backlog, type BacklogOwner } from "./backlog.js";
+import { type AcquireSink, deliver } from "./delivery.js";
 import type { PermitAlgorithm } from "./permit-algorithm.js";
 import type { QueueSettings } from "./queue-settings.js";
-import { RefusedLease } from "./refused-lease.js";
-import { SignalWatch } from "./signal-watch.js";
-import { PromiseWaiter, type Waiter } from "./waiter.js";
-import { WaiterList } from "./waiter-list.js";
+import { RefusedLease, type Refuser } from "./refused-lease.js";
+import type { SignalWatch } from "./signal-watch.js";
+import { PromiseWaiter, SinkWaiter, type Waiter } from "./waiter.js";
 
 /*
  * Permits, and those who wait for them. Every limiter of this library has one of these, and no limiter has waiting code
@@ -38,31 +38,13 @@ const PAUSED = 2;
 /** Somebody waits. */
 const WAITING = 4;
 
-interface BacklogOwner {
-  readonly settings: QueueSettings;
-  wake(): void;
-  abort(watch: SignalWatch): void;
+/** Somebody's place in a queue. */
+export interface AcquireTicket {
+  /** Gives the place up; true when the sink will not be told. */
+  cancel(): boolean;
 }
 
-/** What exists only once somebody has waited or the limiter was paused, so that a limiter without that stays small. */
-class Backlog {
-  readonly waiters = new WaiterList();
-  readonly watches = new Map<AbortSignal, SignalWatch>();
-  readonly deadlines = new DeadlineHeap();
-  readonly alarm: Alarm;
-  readonly onAbort: (watch: SignalWatch) => void;
-  pausedUntil = 0;
-  /** How much of the pause was left when somebody last looked. */
-  pauseLeftMs = 0;
-  isDraining = false;
-
-  constructor(queue: BacklogOwner) {
-    this.alarm = new Alarm(queue.settings.clock, () => queue.wake());
-    this.onAbort = (watch) => queue.abort(watch);
-  }
-}
-
-export class PermitQueue<Limiter> implements Inside {
+export class PermitQueue<Limiter> implements Inside, BacklogOwner, Refuser {
   readonly limiter: Limiter;
   readonly algorithm: PermitAlgorithm<Limiter>;
   readonly settings: QueueSettings;
@@ -91,6 +73,10 @@ export class PermitQueue<Limiter> implements Inside {
 
   get clock(): Clock {
     return this.settings.clock;
+  }
+
+  get metadataNames(): readonly string[] {
+    return this.algorithm.metadataNames;
   }
 
   /**
@@ -129,9 +115,9 @@ export class PermitQueue<Limiter> implements Inside {
     checkPermitCount(permits);
     this.#checkRequest(permits);
     this.refresh(now);
-    return this.#canGrant(permits)
+    return this.#canGrant(permits, 0)
       ? this.#grant(permits)
-      : this.#refuseFor("limit_reached", permits, false, now);
+      : this.#refuseFor("limit_reached", permits, 0, now);
   }
 
   /** Charges what a lease turned out to cost, or with a negative number gives back what it did not. */
@@ -142,6 +128,7 @@ export class PermitQueue<Limiter> implements Inside {
 
   /** Adds permits that have come with time, and serves who waits. If all are there then, they have been since `at`. */
   replenish(permits: number, at: number): void {
+    if ((this.#state & DISPOSED) !== 0) return;
     this.available += permits;
     this.fullSince = at;
     if (this.#state !== OPEN) this.drain();
@@ -149,26 +136,49 @@ export class PermitQueue<Limiter> implements Inside {
 
   /** Answers a request that may wait: a lease, or a promise when it does wait. `now` is as for `attempt`. */
   acquire(permits: number, options: AcquireOptions, now?: number): RateLimitLease | Promise<RateLimitLease> {
-    this.#checkRequest(permits);
-    const { maxWaitMs } = options;
-    if (maxWaitMs !== undefined && maxWaitMs < 0) return this.#refuse("deadline_expired");
-    this.refresh(now);
-    if (this.#canGrant(permits)) return this.#grant(permits);
-    if (maxWaitMs === 0) return this.#refuseFor("limit_reached", permits, false, now);
-    const evicted = this.#makeRoom(permits);
-    if (evicted === undefined) {
-      const reason = this.settings.queueLimit === 0 ? "limit_reached" : "queue_full";
-      return this.#refuseFor(reason, permits, true, now);
-    }
-    const waiter = new PromiseWaiter(permits);
+    const answer = this.#answer(permits, options, now);
+    if (answer !== undefined) return answer;
+    const waiter = new PromiseWaiter(permits, this.#priorityOf(options));
     this.#enqueue(waiter, options);
-    for (const loser of evicted) loser.settle(this.#refuse("queue_evicted"));
     return waiter.promise;
+  }
+
+  /** The same with a sink in place of a promise: a lease, or a ticket when the sink will be told. */
+  acquireWith(
+    permits: number,
+    options: AcquireOptions,
+    sink: AcquireSink,
+    now?: number,
+  ): RateLimitLease | AcquireTicket {
+    const answer = this.#answer(permits, options, now);
+    if (answer !== undefined) return answer;
+    const waiter = new SinkWaiter(permits, this.#priorityOf(options), sink);
+    this.#enqueue(waiter, options);
+    return { cancel: () => this.#cancel(waiter) };
   }
 
   /** Whether a request of this size would find a place in the queue, now and without pushing anybody out. */
   hasRoom(permits: number): boolean {
     return permits <= this.settings.queueLimit - this.#queuedPermits;
+  }
+
+  /** The answer to a request, where it is known at once; undefined when the request has to wait, and there is room. */
+  #answer(permits: number, options: AcquireOptions, now: number | undefined): RateLimitLease | undefined {
+    const { maxWaitMs } = options;
+    const priority = this.#priorityOf(options);
+    this.#checkRequest(permits);
+    if (maxWaitMs !== undefined && maxWaitMs < 0) return this.#refuse("deadline_expired");
+    this.refresh(now);
+    if (this.#canGrant(permits, priority)) return this.#grant(permits);
+    if (maxWaitMs === 0) return this.#refuseFor("limit_reached", permits, priority, now);
+    if (maxWaitMs !== undefined) {
+      const expectedMs = this.#expectedWaitMs(permits, priority, now ?? this.clock.now());
+      if (expectedMs !== undefined && expectedMs > maxWaitMs)
+        return this.#refuse("deadline_unmet", expectedMs);
+    }
+    if (this.#makeRoom(permits, priority)) return undefined;
+    const reason = this.settings.queueLimit === 0 ? "limit_reached" : "queue_full";
+    return this.#refuseFor(reason, permits, priority, now, true);
   }
 
   /** Grants nothing for a while. An earlier pause that lasts longer stays. */
@@ -202,7 +212,9 @@ export class PermitQueue<Limiter> implements Inside {
     // along, although it may have taken the last permit: "at least one was free" has been true for them.
     if (this.available > 0 && (this.#state & (DISPOSED | PAUSED)) === 0) {
       backlog.isDraining = true;
-      for (let waiter = this.#first(backlog); waiter !== undefined; waiter = this.#first(backlog)) {
+      const { availableAt } = this.algorithm;
+      let served = 0;
+      for (let waiter = backlog.order.first; waiter !== undefined; waiter = backlog.order.first) {
         // Its caller has left, although the signal has not got round to telling us.
         if (waiter.watch?.signal.aborted === true) {
           this.#abandon(backlog, waiter.watch);
@@ -210,23 +222,28 @@ export class PermitQueue<Limiter> implements Inside {
         }
         if (waiter.permits > this.available) break;
         this.#leave(backlog, waiter);
+        served += waiter.permits;
         waiter.settle(this.#grant(waiter.permits));
       }
+      // Where time does not tell when permits come, the pace at which they came does.
+      if (served > 0 && availableAt === undefined) backlog.noteServed(served, this.clock.now());
       backlog.isDraining = false;
     }
     this.#setAlarm(backlog);
+    deliver();
   }
 
   /** Refuses at once whoever waits for more than the limit, which has been lowered. */
   refuseLargerThan(limit: number): void {
     const backlog = this.#backlog;
     if (backlog === undefined) return;
-    for (const waiter of backlog.waiters.toArray()) {
+    for (const waiter of backlog.order.toArray()) {
       if (waiter.permits <= limit) continue;
       this.#leave(backlog, waiter);
       waiter.settle(this.#refuse("limit_reached"));
     }
     this.#setAlarm(backlog);
+    deliver();
   }
 
   /** The alarm's time has come: a pause ends, permits arrive, or somebody has waited long enough. */
@@ -237,17 +254,18 @@ export class PermitQueue<Limiter> implements Inside {
     const now = this.settings.clock.now();
     this.refresh(now);
     this.drain();
-    let waiter = backlog.deadlines.earliest;
+    let waiter = backlog.nextToExpire;
     while (waiter !== undefined && waiter.deadline <= now) {
       this.#leave(backlog, waiter);
       waiter.settle(this.#refuse("queue_timeout"));
-      waiter = backlog.deadlines.earliest;
+      waiter = backlog.nextToExpire;
     }
     this.drain();
   }
 
   /** A signal was aborted: its waiters leave, and those whom they blocked go. */
   abort(watch: SignalWatch): void {
+    this.algorithm.advance?.(this.limiter);
     this.#abandon(this.#backlog as Backlog, watch);
     this.drain();
   }
@@ -258,11 +276,12 @@ export class PermitQueue<Limiter> implements Inside {
     this.#backlog = undefined;
     if (backlog === undefined) return;
     backlog.alarm.clear();
-    for (let waiter = this.#first(backlog); waiter !== undefined; waiter = this.#first(backlog)) {
+    for (let waiter = backlog.order.first; waiter !== undefined; waiter = backlog.order.first) {
       this.#leave(backlog, waiter);
       // Not counted as a failure, as in .NET.
-      waiter.settle(new RefusedLease(this, "limiter_disposed", undefined, false));
+      waiter.settle(new RefusedLease(this, "limiter_disposed"));
     }
+    deliver();
   }
 
   getStatistics(): RateLimiterStatistics {
@@ -285,17 +304,12 @@ export class PermitQueue<Limiter> implements Inside {
     return Math.max(0, now - this.fullSince);
   }
 
-  /** How long a request would wait, if nobody left the queue and nobody took permits out of turn. */
-  estimateWaitMs(permits: number, now: number): number {
+  /** How long a request would wait, if nobody left the queue and nobody took permits out of turn; undefined when unknown. */
+  estimateWaitMs(permits: number, now: number): number | undefined {
     checkPermitCount(permits);
     this.#checkRequest(permits);
     this.refresh(now);
-    if (this.#canGrant(permits)) return 0;
-    const wanted = Math.max(1, permits) + (this.settings.newestFirst ? 0 : this.#queuedPermits);
-    const pausedUntil = (this.#state & PAUSED) === 0 ? now : (this.#backlog as Backlog).pausedUntil;
-    const availableAt =
-      wanted <= this.available ? now : (this.algorithm.availableAt?.(this.limiter, wanted) ?? now);
-    return Math.max(0, pausedUntil - now, availableAt - now);
+    return this.#canGrant(permits, 0) ? 0 : this.#expectedWaitMs(permits, 0, now);
   }
 
   /** Metadata that say how the limiter stands now. */
@@ -307,11 +321,11 @@ export class PermitQueue<Limiter> implements Inside {
     if (name === MetadataName.remaining.name) return Math.max(0, this.available);
     const fullAt = this.algorithm.availableAt?.(this.limiter, limit);
     if (fullAt === undefined) return undefined;
-    return this.available >= limit ? 0 : Math.max(0, fullAt - this.clock.now());
+    return this.available >= limit ? 0 : waitFor(fullAt, this.clock.now());
   }
 
   get #queuedPermits(): number {
-    return this.#backlog === undefined ? 0 : this.#backlog.waiters.permits;
+    return this.#backlog === undefined ? 0 : this.#backlog.order.permits;
   }
 
   #checkUsable(): void {
@@ -324,10 +338,32 @@ export class PermitQueue<Limiter> implements Inside {
     this.#checkUsable();
   }
 
-  #canGrant(permits: number): boolean {
+  /** Checked only where it is used: elsewhere a priority means nothing. */
+  #priorityOf({ priority = 0 }: AcquireOptions): number {
+    if (this.settings.queueProcessingOrder !== "highestPriorityFirst") return 0;
+    checkNumber("options.priority", priority, "a safe integer", Number.isSafeInteger);
+    return priority;
+  }
+
+  #canGrant(permits: number, priority: number): boolean {
     if ((this.#state & PAUSED) !== 0) return false;
     if (permits === 0) return this.available > 0;
-    return permits <= this.available && (this.settings.newestFirst || this.#queuedPermits === 0);
+    return (
+      permits <= this.available && (this.#backlog === undefined || this.#backlog.order.goesFirst(priority))
+    );
+  }
+
+  #permitsAhead(priority: number): number {
+    return this.#backlog === undefined ? 0 : this.#backlog.order.permitsAhead(priority);
+  }
+
+  #expectedWaitMs(permits: number, priority: number, now: number): number | undefined {
+    const wanted = Math.max(1, permits) + this.#permitsAhead(priority);
+    const pauseMs = (this.#state & PAUSED) === 0 ? 0 : (this.#backlog as Backlog).pauseLeftMs;
+    if (wanted <= this.available) return pauseMs;
+    const availableAt = this.algorithm.availableAt?.(this.limiter, wanted);
+    const waitMs = availableAt === undefined ? this.#backlog?.msToServe(wanted) : waitFor(availableAt, now);
+    return waitMs === undefined ? undefined : Math.max(pauseMs, waitMs);
   }
 
   #grant(permits: number): RateLimitLease {
@@ -340,79 +376,71 @@ export class PermitQueue<Limiter> implements Inside {
   #refuseFor(
     reason: RejectionReason,
     permits: number,
-    foundNoRoom: boolean,
+    priority: number,
     now: number | undefined,
+    foundNoRoom = false,
   ): RateLimitLease {
     this.#failed += 1;
     if ((this.#state & PAUSED) !== 0) {
       return new RefusedLease(this, "server_pause", (this.#backlog as Backlog).pauseLeftMs, foundNoRoom);
     }
-    const retryAfterMs = now === undefined ? undefined : this.#retryAfterMs(permits, now);
-    if (retryAfterMs !== undefined || foundNoRoom) {
-      return new RefusedLease(this, reason, retryAfterMs, foundNoRoom);
+    if (now !== undefined) {
+      const { algorithm } = this;
+      const ahead = algorithm.retryCountsQueue === true ? this.#permitsAhead(priority) : 0;
+      const at = algorithm.availableAt?.(this.limiter, Math.max(1, permits) + ahead) ?? now;
+      return new RefusedLease(this, reason, waitFor(at, now), foundNoRoom);
     }
+    if (foundNoRoom) return new RefusedLease(this, reason, undefined, true);
     // Nothing in it differs from one refused attempt to the next, so they share it.
-    this.#plainRefusal ??= new RefusedLease(this, "limit_reached", undefined, false);
+    this.#plainRefusal ??= new RefusedLease(this, "limit_reached");
     return this.#plainRefusal;
   }
 
-  #retryAfterMs(permits: number, now: number): number | undefined {
-    const { algorithm, settings } = this;
-    const ahead = algorithm.retryCountsQueue === true && !settings.newestFirst ? this.#queuedPermits : 0;
-    const at = algorithm.availableAt?.(this.limiter, Math.max(1, permits) + ahead);
-    return at === undefined ? undefined : Math.max(0, at - now);
-  }
-
-  #refuse(reason: RejectionReason): RateLimitLease {
+  #refuse(reason: RejectionReason, retryAfterMs?: number): RateLimitLease {
     this.#failed += 1;
-    return new RefusedLease(this, reason, undefined, false);
+    return new RefusedLease(this, reason, retryAfterMs);
   }
 
-  #first(backlog: Backlog): Waiter | undefined {
-    return this.settings.newestFirst ? backlog.waiters.newest : backlog.waiters.oldest;
-  }
-
-  /** Those who had to leave so that the newcomer fits; undefined when it does not fit. */
-  #makeRoom(permits: number): readonly Waiter[] | undefined {
-    const evicted: Waiter[] = [];
-    if (this.hasRoom(permits)) return evicted;
-    if (!this.settings.newestFirst || permits > this.settings.queueLimit) return undefined;
-    const backlog = this.#backlog as Backlog;
+  /** Makes others leave so that the newcomer fits, if they have to yield to it; false when it does not fit. */
+  #makeRoom(permits: number, priority: number): boolean {
+    if (this.hasRoom(permits)) return true;
+    const { queueLimit } = this.settings;
+    const backlog = this.#backlog;
+    if (backlog === undefined || permits > queueLimit) return false;
+    const { order } = backlog;
+    if (order.permits - order.permitsThatYield(priority) + permits > queueLimit) return false;
     while (!this.hasRoom(permits)) {
-      const oldest = backlog.waiters.oldest as Waiter;
-      this.#leave(backlog, oldest);
-      evicted.push(oldest);
+      const loser = order.nextToYield(priority) as Waiter;
+      this.#leave(backlog, loser);
+      loser.settle(this.#refuse("queue_evicted"));
     }
-    return evicted;
+    return true;
   }
 
-  #enqueue(waiter: Waiter, options: AcquireOptions): void {
+  #enqueue(waiter: Waiter, { signal, maxWaitMs = Number.POSITIVE_INFINITY }: AcquireOptions): void {
     this.#backlog ??= new Backlog(this);
     const backlog = this.#backlog;
-    const { signal, maxWaitMs } = options;
-    if (signal !== undefined) {
-      let watch = backlog.watches.get(signal);
-      if (watch === undefined) {
-        watch = new SignalWatch(signal, backlog.onAbort);
-        backlog.watches.set(signal, watch);
-      }
-      watch.add(waiter);
-    }
-    if (maxWaitMs !== undefined) {
-      waiter.deadline = this.settings.clock.now() + maxWaitMs;
-      backlog.deadlines.add(waiter);
-    }
-    backlog.waiters.append(waiter);
+    if (backlog.order.isEmpty && this.algorithm.availableAt === undefined)
+      backlog.noteFirst(this.clock.now());
+    backlog.add(waiter, signal, Math.min(maxWaitMs, this.settings.queueTimeoutMs));
     this.#state |= WAITING;
     this.#setAlarm(backlog);
+    deliver();
+  }
+
+  #cancel(waiter: SinkWaiter): boolean {
+    const backlog = this.#backlog;
+    if (!waiter.isWaiting || backlog === undefined) return false;
+    waiter.isWaiting = false;
+    this.#leave(backlog, waiter);
+    this.algorithm.advance?.(this.limiter);
+    this.drain();
+    return true;
   }
 
   #leave(backlog: Backlog, waiter: Waiter): void {
-    backlog.waiters.remove(waiter);
-    backlog.deadlines.remove(waiter);
-    const { watch } = waiter;
-    if (watch?.remove(waiter) === true) backlog.watches.delete(watch.signal);
-    if (backlog.waiters.isEmpty) this.#state &= ~WAITING;
+    backlog.remove(waiter);
+    if (backlog.order.isEmpty) this.#state &= ~WAITING;
   }
 
   #abandon(backlog: Backlog, watch: SignalWatch): void {
@@ -426,7 +454,8 @@ export class PermitQueue<Limiter> implements Inside {
 
   /** Sets the alarm for the next thing that time alone brings; none while nobody waits. */
   #setAlarm(backlog: Backlog): void {
-    const first = this.#first(backlog);
+    const { nextToExpire } = backlog;
+    const { first } = backlog.order;
     if (first === undefined) {
       backlog.alarm.clear();
       return;
@@ -436,8 +465,7 @@ export class PermitQueue<Limiter> implements Inside {
     else if (this.settings.isAuto) {
       dueAt = this.algorithm.availableAt?.(this.limiter, Math.max(1, first.permits)) ?? dueAt;
     }
-    const earliest = backlog.deadlines.earliest;
-    if (earliest !== undefined) dueAt = Math.min(dueAt, earliest.deadline);
+    if (nextToExpire !== undefined) dueAt = Math.min(dueAt, nextToExpire.deadline);
     if (dueAt === Number.POSITIVE_INFINITY) backlog.alarm.clear();
     else backlog.alarm.set(dueAt);
   }

@@ -1,5 +1,11 @@
 import type { Clock } from "../contract/clock.js";
-import { checkBoolean, checkChoice, checkInteger, checkMethods } from "../contract/validation.js";
+import {
+  checkBoolean,
+  checkChoice,
+  checkDuration,
+  checkInteger,
+  checkMethods,
+} from "../contract/validation.js";
 import { systemClock } from "../time/system-clock.js";
 
 /**
@@ -8,10 +14,13 @@ import { systemClock } from "../time/system-clock.js";
  *
  * - `oldestFirst`: whoever has waited longest. A full queue refuses newcomers.
  * - `newestFirst`: whoever came last. Newcomers pass the queue, and a full queue drops its oldest waiters.
+ * - `highestPriorityFirst`: the highest `priority`, and within one whoever has waited longest. Newcomers pass those of a lower
+ *   priority; a full queue drops the newest of the lowest priority for a newcomer of a higher one. Steady traffic of a high
+ *   priority starves the lower ones: set `queueTimeoutMs` too.
  *
  * @public
  */
-export type QueueProcessingOrder = "oldestFirst" | "newestFirst";
+export type QueueProcessingOrder = "oldestFirst" | "newestFirst" | "highestPriorityFirst";
 
 /**
  * The options that all limiters with a queue have in common.
@@ -26,16 +35,23 @@ export interface QueueOptions {
   readonly queueLimit?: number | undefined;
   /** Who goes first when permits come back; `oldestFirst` by default. */
   readonly queueProcessingOrder?: QueueProcessingOrder | undefined;
+  /**
+   * How long a request may wait, in milliseconds: above 0 and finite. It is then refused with `queue_timeout`. Unbounded by
+   * default.
+   */
+  readonly queueTimeoutMs?: number | undefined;
   /** Where the limiter gets its time from; `systemClock` by default. */
   readonly clock?: Clock | undefined;
 }
 
-export const QUEUE_OPTION_NAMES = ["queueLimit", "queueProcessingOrder", "clock"] as const;
+export const QUEUE_OPTION_NAMES = ["queueLimit", "queueProcessingOrder", "queueTimeoutMs", "clock"] as const;
 
 /** The same options, checked and complete. */
 export interface QueueSettings {
   readonly queueLimit: number;
-  readonly newestFirst: boolean;
+  readonly queueProcessingOrder: QueueProcessingOrder;
+  /** Infinite when unbounded. */
+  readonly queueTimeoutMs: number;
   readonly clock: Clock;
   /** Whether the passing of time alone changes anything. */
   readonly isAuto: boolean;
@@ -47,16 +63,23 @@ export function readQueueSettings(
   const {
     queueLimit = 0,
     queueProcessingOrder = "oldestFirst",
+    queueTimeoutMs,
     clock = systemClock,
     autoReplenishment = true,
   } = options;
   checkInteger("options.queueLimit", queueLimit, 0);
-  checkChoice("options.queueProcessingOrder", queueProcessingOrder, ["oldestFirst", "newestFirst"]);
+  checkChoice("options.queueProcessingOrder", queueProcessingOrder, [
+    "oldestFirst",
+    "newestFirst",
+    "highestPriorityFirst",
+  ]);
+  if (queueTimeoutMs !== undefined) checkDuration("options.queueTimeoutMs", queueTimeoutMs);
   checkMethods("options.clock", clock, ["now", "setTimer"]);
   checkBoolean("options.autoReplenishment", autoReplenishment);
   return {
     queueLimit,
-    newestFirst: queueProcessingOrder === "newestFirst",
+    queueProcessingOrder,
+    queueTimeoutMs: queueTimeoutMs ?? Number.POSITIVE_INFINITY,
     clock,
     isAuto: autoReplenishment,
   };

@@ -1,26 +1,28 @@
 import { MetadataName } from "../contract/metadata-name.js";
 import { RateLimitLease } from "../contract/rate-limit-lease.js";
 import type { RejectionReason } from "../contract/rejection-reason.js";
-import type { PermitQueue } from "./permit-queue.js";
 
 /** The text that .NET gives for a request that found no place in the queue. */
 const QUEUE_LIMIT_REACHED = "Queue limit reached";
 
+/** Who refuses, as far as its refusals tell of it. */
+export interface Refuser {
+  /** The metadata that its leases may carry. */
+  readonly metadataNames: readonly string[];
+  /** Metadata that say how it stands now. */
+  standing(name: string): unknown;
+}
+
 /** A "no". Holds nothing, so one object may serve many callers. */
 export class RefusedLease extends RateLimitLease {
-  readonly #queue: PermitQueue<unknown>;
+  readonly #refuser: Refuser;
   readonly #reason: RejectionReason;
   readonly #retryAfterMs: number | undefined;
   readonly #foundNoRoom: boolean;
 
-  constructor(
-    queue: PermitQueue<unknown>,
-    reason: RejectionReason,
-    retryAfterMs: number | undefined,
-    foundNoRoom: boolean,
-  ) {
+  constructor(refuser: Refuser, reason: RejectionReason, retryAfterMs?: number, foundNoRoom = false) {
     super();
-    this.#queue = queue;
+    this.#refuser = refuser;
     this.#reason = reason;
     this.#retryAfterMs = retryAfterMs;
     this.#foundNoRoom = foundNoRoom;
@@ -31,7 +33,7 @@ export class RefusedLease extends RateLimitLease {
   }
 
   override get metadataNames(): Iterable<string> {
-    return this.#queue.algorithm.metadataNames;
+    return this.#refuser.metadataNames;
   }
 
   protected override tryGetMetadataCore(name: string): unknown {
@@ -41,11 +43,11 @@ export class RefusedLease extends RateLimitLease {
       case MetadataName.retryAfter.name:
         return this.#retryAfterMs;
       case MetadataName.reasonPhrase.name:
-        return this.#foundNoRoom && this.#queue.algorithm.metadataNames.includes(name)
+        return this.#foundNoRoom && this.#refuser.metadataNames.includes(name)
           ? QUEUE_LIMIT_REACHED
           : undefined;
       default:
-        return this.#queue.standing(name);
+        return this.#refuser.standing(name);
     }
   }
 

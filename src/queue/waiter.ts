@@ -1,4 +1,5 @@
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
+import { type AcquireSink, deliverLater } from "./delivery.js";
 import type { SignalWatch } from "./signal-watch.js";
 
 /**
@@ -7,17 +8,19 @@ import type { SignalWatch } from "./signal-watch.js";
  */
 export abstract class Waiter {
   readonly permits: number;
+  readonly priority: number;
   /** Where it is in the queue's list. */
   place = 0;
   watch: SignalWatch | undefined = undefined;
   nextOnSignal: Waiter | undefined = undefined;
   previousOnSignal: Waiter | undefined = undefined;
-  /** When it gives up, by the limiter's clock; looked at only while `heapIndex` is not -1. */
+  /** When it gives up, by the limiter's clock; looked at only while `deadlinePlace` is not -1. */
   deadline = 0;
-  heapIndex = -1;
+  deadlinePlace = -1;
 
-  constructor(permits: number) {
+  constructor(permits: number, priority: number) {
     this.permits = permits;
+    this.priority = priority;
   }
 
   /** Ends the wait with an answer. Called once, when everything about the waiter and the limiter is final. */
@@ -41,8 +44,8 @@ export class PromiseWaiter extends Waiter {
   readonly #resolve: (lease: RateLimitLease) => void;
   readonly #reject: (reason: unknown) => void;
 
-  constructor(permits: number) {
-    super(permits);
+  constructor(permits: number, priority: number) {
+    super(permits, priority);
     this.promise = new Promise<RateLimitLease>(capture);
     this.#resolve = resolveCaptured;
     this.#reject = rejectCaptured;
@@ -54,5 +57,26 @@ export class PromiseWaiter extends Waiter {
 
   override abort(reason: unknown): void {
     this.#reject(reason);
+  }
+}
+
+/** A waiter behind a sink. Its caller goes on in the same turn, once every queue's state is final. */
+export class SinkWaiter extends Waiter {
+  readonly #sink: AcquireSink;
+  isWaiting = true;
+
+  constructor(permits: number, priority: number, sink: AcquireSink) {
+    super(permits, priority);
+    this.#sink = sink;
+  }
+
+  override settle(lease: RateLimitLease): void {
+    this.isWaiting = false;
+    deliverLater(() => this.#sink.settled(lease));
+  }
+
+  override abort(reason: unknown): void {
+    this.isWaiting = false;
+    deliverLater(() => this.#sink.aborted(reason));
   }
 }

@@ -14,8 +14,16 @@ export function boundaryAt(start: number, period: number, index: number): number
  * themselves decides.
  */
 export function lastBoundary(start: number, period: number, now: number): number {
-  const guess = Math.max(0, Math.floor((now - start) / period));
+  const guess = Math.min(Math.max(0, Math.floor((now - start) / period)), Number.MAX_SAFE_INTEGER);
   if (boundaryAt(start, period, guess + 1) <= now) return guess + 1;
   if (guess > 0 && boundaryAt(start, period, guess) > now) return guess - 1;
   return guess;
+}
+
+/** How long to wait at `now` for a moment: never so little that adding it to `now` falls short by a rounding. */
+export function waitFor(moment: number, now: number): number {
+  const wait = moment - now;
+  if (wait <= 0) return 0;
+  const short = moment - (now + wait);
+  return short > 0 ? wait + short : wait;
 }

@@ -7,7 +7,8 @@
 //
 // Rounds run all sides once each, in random order; the ratio is taken within a round, where both sides saw the same
 // machine. What is reported is the geometric mean of those ratios and its 95 % interval. Cases with `target.overNs`
-// compare by difference instead. A target is missed when the whole interval is beyond it.
+// compare by difference instead: ours less `target.ratio` (1 if left out) times the peer's. A target is missed when the
+// whole interval is beyond it.
 import { PerformanceObserver } from "node:perf_hooks";
 
 /** The quantile of Student's t that leaves 2.5 % on each side. */
@@ -158,7 +159,7 @@ export async function measure(testCase, pairs, random) {
       bytes: bytes.get(side),
       pairs: theirs.length,
       ratio: ratioInterval(mine.map((t, i) => t / theirs[i])),
-      over: interval(mine.map((t, i) => t - theirs[i])),
+      over: interval(mine.map((t, i) => t - (target?.ratio ?? 1) * theirs[i])),
     };
   };
   const versus = against(peer);

@@ -1,6 +1,15 @@
 // Every kind of limiter, so that the measured code has seen them all: a number must not be the product of one lucky call
 // site. A new limiter is one more line in `kinds`.
-import { ConcurrencyLimiter, NoLimiter, RateLimiter, RateLimitLease, shadowed } from "headgate";
+import {
+  ConcurrencyLimiter,
+  FixedWindowRateLimiter,
+  NoLimiter,
+  RateLimiter,
+  RateLimitLease,
+  SlidingWindowRateLimiter,
+  shadowed,
+  TokenBucketRateLimiter,
+} from "headgate";
 
 class OwnLease extends RateLimitLease {
   #limiter;
@@ -58,12 +67,22 @@ const oldestFirst = () => new ConcurrencyLimiter({ permitLimit: 2, queueLimit: 4
 const newestFirst = () =>
   new ConcurrencyLimiter({ permitLimit: 2, queueLimit: 4, queueProcessingOrder: "newestFirst" });
 
+// Permits come back so fast that attempts are granted and refused in turn.
+const queue = { queueLimit: 4 };
+const window = () => new FixedWindowRateLimiter({ permitLimit: 2, windowMs: 0.001, ...queue });
+const bucket = { tokenLimit: 2, tokensPerPeriod: 1, replenishmentPeriodMs: 0.001, ...queue };
+
 /** Each makes a limiter that grants at least one permit. */
 export const kinds = [
   oldestFirst,
   newestFirst,
+  window,
+  () => new SlidingWindowRateLimiter({ permitLimit: 2, windowMs: 0.01, segmentsPerWindow: 10, ...queue }),
+  () => new TokenBucketRateLimiter(bucket),
+  () => new TokenBucketRateLimiter({ ...bucket, refill: "continuous" }),
   () => new NoLimiter(),
   () => RateLimiter.createChained(oldestFirst(), newestFirst()),
+  () => RateLimiter.createChained(window(), oldestFirst()),
   () => shadowed(oldestFirst()),
   () => new OwnLimiter(),
 ];

@@ -2,10 +2,11 @@
 // contains it; BENCH_PAIRS=5 shortens. Always exits with 0 when it could measure: a busy machine is not a broken build.
 import os from "node:os";
 import { cases as concurrency } from "./cases/concurrency.mjs";
+import { cases as timeBased } from "./cases/time-based.mjs";
 import { checkBytes, measure, randomFrom } from "./harness.mjs";
 import { warmKinds } from "./kinds.mjs";
 
-const groups = [concurrency];
+const groups = [concurrency, timeBased];
 
 const filters = process.argv.slice(2).map((name) => name.toLowerCase());
 const chosen = groups
@@ -24,12 +25,17 @@ const range = ({ mean, low, high }, places) =>
 const bytes = (value) => (Number.isNaN(value) ? "?" : Math.max(0, Math.round(value)).toString());
 
 function compared(target, versus) {
-  return target?.overNs === undefined ? range(versus.ratio, 3) : `+${range(versus.over, 1)} ns`;
+  if (target?.overNs === undefined) return range(versus.ratio, 3);
+  const beyond = `+${range(versus.over, 1)} ns`;
+  return target.ratio === undefined ? beyond : `${target.ratio} x ${beyond}`;
 }
 
 function allowed(target) {
   if (target === undefined) return "";
-  const time = target.overNs === undefined ? `${target.ratio.toFixed(2)} x` : `+${target.overNs} ns`;
+  const parts = [];
+  if (target.ratio !== undefined) parts.push(`${target.ratio.toFixed(2)} x`);
+  if (target.overNs !== undefined) parts.push(`+${target.overNs} ns`);
+  const time = parts.join(" ");
   return target.bytes === undefined ? time : `${time}, ${target.bytes} B`;
 }
 

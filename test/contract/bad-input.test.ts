@@ -1,4 +1,12 @@
-import { ConcurrencyLimiter, type RateLimiter, RateLimitLease, withLease } from "headgate";
+import {
+  ConcurrencyLimiter,
+  FixedWindowRateLimiter,
+  type RateLimiter,
+  RateLimitLease,
+  SlidingWindowRateLimiter,
+  TokenBucketRateLimiter,
+  withLease,
+} from "headgate";
 import { describe, expect, it } from "vitest";
 import { flush, ManualClock, watch } from "../support.js";
 
@@ -80,6 +88,109 @@ async function errorOf(action: () => unknown): Promise<Error> {
 }
 
 const COUNT = { allowed: fromZero, outOfRange: NO_COUNTS };
+
+/** The limiters whose permits come back with time, made with good options save those that are given. */
+const REPLENISHING = [
+  {
+    kind: "FixedWindowRateLimiter",
+    // biome-ignore lint/suspicious/noExplicitAny: bad input is what the compiler would not let through
+    bare: (options: any) => new FixedWindowRateLimiter(options),
+    good: { permitLimit: 5, windowMs: 1000 },
+    counts: ["permitLimit"],
+    duration: "windowMs",
+  },
+  {
+    kind: "SlidingWindowRateLimiter",
+    // biome-ignore lint/suspicious/noExplicitAny: as above
+    bare: (options: any) => new SlidingWindowRateLimiter(options),
+    good: { permitLimit: 5, windowMs: 1000, segmentsPerWindow: 4 },
+    counts: ["permitLimit", "segmentsPerWindow"],
+    duration: "windowMs",
+  },
+  {
+    kind: "TokenBucketRateLimiter",
+    // biome-ignore lint/suspicious/noExplicitAny: as above
+    bare: (options: any) => new TokenBucketRateLimiter(options),
+    good: { tokenLimit: 5, tokensPerPeriod: 5, replenishmentPeriodMs: 1000 },
+    counts: ["tokenLimit", "tokensPerPeriod"],
+    duration: "replenishmentPeriodMs",
+  },
+].map((one) => ({ ...one, make: (options: object) => one.bare({ ...one.good, ...options }) }));
+
+/** What is checked alike in all of them. */
+function placesOf({ kind, bare, make, counts, duration }: (typeof REPLENISHING)[number]): Place[] {
+  const option = (name: string, rest: Omit<Place, "where" | "name" | "use">): Place => ({
+    where: `the option ${name} of ${kind}`,
+    name: `options.${name}`,
+    ...rest,
+    use: (value) => make({ [name]: value }),
+  });
+  const duringALease = (where: string, name: string, rest: Omit<Place, "where" | "name">): Place => ({
+    where: `${where} of ${kind}`,
+    name,
+    ...rest,
+  });
+  const most = { segmentsPerWindow: 1_000_000 } as Record<string, number | undefined>;
+  return [
+    ...counts.map((name) =>
+      option(name, {
+        allowed: `an integer from 1 to ${most[name] ?? Number.MAX_SAFE_INTEGER}`,
+        wrongTypes: [MISSING, ...NO_NUMBERS],
+        outOfRange: [
+          number(0),
+          ...NO_COUNTS,
+          ...(most[name] === undefined ? [] : [number(most[name] + 1), number(Number.MAX_SAFE_INTEGER)]),
+        ],
+      }),
+    ),
+    option(duration, {
+      allowed: "a finite number of milliseconds above 0",
+      wrongTypes: [MISSING, ...NO_NUMBERS],
+      outOfRange: [...NOT_FINITE, number(0), number(-0.5), number(-1000)],
+    }),
+    option("queueLimit", { wrongTypes: NO_NUMBERS, ...COUNT }),
+    option("queueProcessingOrder", {
+      allowed: '"oldestFirst" or "newestFirst"',
+      wrongTypes: [FIVE, ...NO_NUMBERS],
+      outOfRange: [],
+    }),
+    option("autoReplenishment", {
+      allowed: "true or false",
+      wrongTypes: [FIVE, ...NO_NUMBERS.filter(({ value }) => typeof value !== "boolean")],
+      outOfRange: [],
+    }),
+    option("clock", {
+      allowed: "an object with now() and setTimer()",
+      wrongTypes: [FIVE, ...NO_NUMBERS],
+      outOfRange: [],
+    }),
+    {
+      where: `the options of ${kind}`,
+      name: "options",
+      allowed: "an object",
+      wrongTypes: [MISSING, ...NO_OBJECTS],
+      outOfRange: [],
+      use: bare,
+    },
+    duringALease("pause", "durationMs", {
+      allowed: "a finite number of milliseconds above 0",
+      wrongTypes: [MISSING, ...NO_NUMBERS],
+      outOfRange: [...NOT_FINITE, number(0), number(-1)],
+      use: (durationMs, { clock }) => make({ clock }).pause(durationMs),
+    }),
+    duringALease("estimateWaitMs", "permitCount", {
+      wrongTypes: NO_NUMBERS,
+      ...COUNT,
+      use: (permitCount, { clock }) => make({ clock }).estimateWaitMs(permitCount),
+    }),
+    duringALease("lease.adjust", "actualPermits", {
+      wrongTypes: [MISSING, ...NO_NUMBERS],
+      ...COUNT,
+      use: (actualPermits, { clock }) => make({ clock }).attemptAcquire(2).adjust(actualPermits),
+    }),
+  ];
+}
+
 const PLACES: readonly Place[] = [
   {
     where: "the option permitLimit",
@@ -269,6 +380,15 @@ const PLACES: readonly Place[] = [
     outOfRange: [],
     use: (options) => new ManualClock(options),
   },
+  ...REPLENISHING.flatMap(placesOf),
+  {
+    where: "the option refill of TokenBucketRateLimiter",
+    name: "options.refill",
+    allowed: '"stepped" or "continuous"',
+    wrongTypes: [FIVE, ...NO_NUMBERS, bad("another word", "Stepped", '"Stepped"')],
+    outOfRange: [],
+    use: (refill) => REPLENISHING[2]?.make({ refill }),
+  },
 ];
 
 describe.each(PLACES.map((place) => [place.where, place] as const))("%s", (_where, place) => {
@@ -317,6 +437,18 @@ describe("names that are not known", () => {
       (options, { limiter }) => withLease(limiter, idleWork, options),
       "permitCount",
     ],
+    ...REPLENISHING.flatMap(({ kind, make, duration, counts }) =>
+      [...counts, duration, "queueLimit", "queueProcessingOrder", "autoReplenishment", "clock"].map(
+        (name): [string, string, (options: object) => unknown, string] => [kind, `${name}s`, make, name],
+      ),
+    ),
+    ["TokenBucketRateLimiter", "refil", (options) => REPLENISHING[2]?.make(options), "refill"],
+    [
+      "FixedWindowRateLimiter",
+      "segmentPerWindow",
+      (options) => REPLENISHING[0]?.make(options),
+      "permitLimit",
+    ],
     ["ManualClock", "startMS", (options) => new ManualClock(options), "startMs"],
     ["ManualClock", "timerSkew", (options) => new ManualClock(options), "timerSkewMs"],
   ])("C-11 in the options of %s, %s is a TypeError that names the nearest", async (_, name, use, nearest) => {
@@ -337,6 +469,7 @@ describe("names that are not known", () => {
 
   it.each<[string, (options: never, subject: Subject) => unknown]>([
     ["ConcurrencyLimiter", (options) => new ConcurrencyLimiter(options)],
+    ...REPLENISHING.map(({ kind, bare }): [string, (options: never) => unknown] => [kind, bare]),
     ["acquire", (options, { limiter }) => limiter.acquire(1, options)],
     ["acquire in the first place", (options, { limiter }) => limiter.acquire(options)],
   ])("C-11 in the options of %s, a __proto__ key from JSON is a TypeError", async (_, use) => {
@@ -447,5 +580,49 @@ describe("input that is allowed", () => {
     const limiter = construct({ permitLimit: most, queueLimit: most });
     limiter.attemptAcquire(most).adjust(most);
     expect(limiter.getStatistics().currentAvailablePermits).toBe(0);
+  });
+
+  it.each(REPLENISHING)("takes the smallest and the largest values for every option of $kind", (one) => {
+    const { make, counts, duration } = one;
+    const least = Object.fromEntries(counts.map((name) => [name, 1]));
+    for (const options of [
+      { ...least, [duration]: 0.001 },
+      { ...least, [duration]: Number.MAX_VALUE },
+      { [counts[0] as string]: Number.MAX_SAFE_INTEGER, queueLimit: Number.MAX_SAFE_INTEGER },
+      ...["oldestFirst", "newestFirst"].map((queueProcessingOrder) => ({ queueProcessingOrder })),
+      ...[true, false].map((autoReplenishment) => ({ autoReplenishment })),
+    ]) {
+      const limiter = make({ clock: new ManualClock(), ...options });
+      const { currentAvailablePermits } = limiter.getStatistics();
+      expect(limiter.attemptAcquire(currentAvailablePermits).isAcquired).toBe(true);
+      expect(limiter.attemptAcquire().retryAfterMs).toBeGreaterThan(0);
+    }
+  });
+
+  it.each(REPLENISHING)("takes undefined for every option of $kind that may be left out", ({ make }) => {
+    const limiter = make({
+      queueLimit: undefined,
+      queueProcessingOrder: undefined,
+      autoReplenishment: undefined,
+      clock: undefined,
+    });
+    expect(limiter.isAutoReplenishing).toBe(true);
+    expect(limiter.attemptAcquire().isAcquired).toBe(true);
+  });
+
+  it("takes a million segments, and both kinds of refill", () => {
+    const clock = new ManualClock();
+    const limiter = new SlidingWindowRateLimiter({
+      ...{ permitLimit: 1, windowMs: 1000, segmentsPerWindow: 1_000_000 },
+      clock,
+    });
+    limiter.attemptAcquire();
+    clock.advance(999.5);
+    expect(limiter.attemptAcquire().isAcquired).toBe(false);
+    clock.advance(0.5);
+    expect(limiter.attemptAcquire().isAcquired).toBe(true);
+    for (const refill of ["stepped", "continuous", undefined]) {
+      expect(REPLENISHING[2]?.make({ refill }).attemptAcquire().isAcquired).toBe(true);
+    }
   });
 });

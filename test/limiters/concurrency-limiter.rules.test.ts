@@ -568,7 +568,7 @@ describe("the concurrency limiter", () => {
     expect(counts(limiter)).toEqual([3, 0, 0, 5]);
   });
 
-  it("R-CONC-7 C-21 sets no timer and reads no clock, however long its permits are held", async () => {
+  it("R-CONC-7 C-21 sets no timer, and reads the clock only when somebody begins to wait and is served", async () => {
     const { limiter, clock, ask, release } = busy(2, { queueLimit: 1 });
     const readsAtStart = clock.reads;
     const waiting = ask(1);
@@ -578,7 +578,7 @@ describe("the concurrency limiter", () => {
     waiting.value.dispose();
     expect(refused.map((lease) => lease.retryAfterMs)).toEqual([undefined, undefined]);
     expect(clock.timersSet).toBe(0);
-    expect(clock.reads).toBe(readsAtStart);
+    expect(clock.reads).toBe(readsAtStart + 2);
   });
 
   it("R-JS-1 design 3 C-17 comes out as worked by hand", async () => {

@@ -83,6 +83,20 @@ describe("abort", () => {
     expect([large.reason, small.value.isAcquired]).toEqual(["left", true]);
   });
 
+  it("does not let a waiter for 0 permits through while nothing is free", async () => {
+    const { limiter } = make({ permitLimit: 2 });
+    const held = limiter.attemptAcquire(2);
+    const controller = new AbortController();
+    wait(limiter, 2, { signal: controller.signal });
+    const probe = wait(limiter, 0);
+    controller.abort();
+    await flush();
+    expect(probe.state).toBe("pending");
+    held.adjust(1);
+    await flush();
+    expect(probe.value.isAcquired).toBe(true);
+  });
+
   it("does so for newest-first too, where the newest blocks", async () => {
     const { limiter } = make({ permitLimit: 3, queueProcessingOrder: "newestFirst" });
     const held = [limiter.attemptAcquire(1), limiter.attemptAcquire(2)];
@@ -533,7 +547,7 @@ describe("cost, counted", () => {
     expect([clock.reads, clock.timersSet, controller.added]).toEqual([0, 0, 0]);
   });
 
-  it("reads no clock and sets no timer for a waiter either, unless it has a deadline", async () => {
+  it("sets no timer for a waiter, and reads the clock when one begins to wait and when one is served", async () => {
     const { limiter, clock } = make();
     const held = limiter.attemptAcquire();
     clock.reads = 0;
@@ -541,7 +555,7 @@ describe("cost, counted", () => {
     held.dispose();
     await flush();
     expect(waiting.value.isAcquired).toBe(true);
-    expect([clock.reads, clock.timersSet]).toEqual([0, 0]);
+    expect([clock.reads, clock.timersSet]).toEqual([2, 0]);
   });
 
   it("makes one object and one promise for an uncontended acquire, and the same refusal for every attempt", async () => {

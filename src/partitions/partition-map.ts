@@ -1,0 +1,317 @@
+import type { Clock } from "../contract/clock.js";
+import { LimiterDisposedError } from "../contract/errors.js";
+import { type InsideLimiter, inside } from "../contract/inside.js";
+import { RateLimiter, ReplenishingRateLimiter } from "../contract/rate-limiter.js";
+import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
+import { wrongType } from "../contract/validation.js";
+import { NoLimiter } from "../limiters/no-limiter.js";
+import type { RateLimitPartition } from "./rate-limit-partition.js";
+
+/*
+ * Many limiters by key, and how they come and go.
+ *
+ * The question: every tenant, every client address has a limiter of its own. Whoever keeps them all runs out of memory,
+ * slower or faster depending on who chooses the keys. The naive answers forget too much or do too much at once: dropping a
+ * limiter that has not been used for a while forgives what it remembers (a limit of 10 an hour is no limit to a client
+ * that comes every 20 s, if it is forgotten after 10 s), and walking over a million limiters stops the process for a second.
+ *
+ * A limiter says itself when nothing would be lost without it: it is idle when all its permits are there and nobody waits.
+ * Only limiters that have been idle for long are dropped. They are looked for a few at a time: two whenever a new one is
+ * made, so that looking keeps up with growing, and by one timer a slice of at most 512, the more often the more there are,
+ * so that everybody has been looked at about once per idle limit. The timer exists only while there are partitions, and
+ * keeps no process alive.
+ *
+ * Example, idle limit 10 s: 100 000 clients come once each, to a window of a minute, and never again. Each is idle from the
+ * end of its window on, and gone 10 to 20 s later; a slice of 512 comes every 51 ms meanwhile.
+ *
+ * The surprise: under an attack with keys that are all different, nobody is idle, and nothing can be dropped before its
+ * time. `maxPartitions` bounds the memory; what the clients beyond it get is a choice (see PartitionedRateLimiterOptions).
+ */
+
+/** The most limiters that one turn looks at. */
+const SLICE = 512;
+/** How many of those may be limiters that are replenished. */
+const BEAT_SLICE = SLICE / 2;
+/** How many limiters are looked at when a new one is made. */
+const INSPECTED_WHEN_CREATING = 2;
+/** How many are looked at when there is no room for a new one. */
+const INSPECTED_WHEN_FULL = 16;
+/** How often limiters that do not replenish by themselves are made to, in milliseconds; as in .NET. */
+const BEAT_MS = 100;
+
+export interface PartitionMapSettings {
+  readonly clock: Clock;
+  readonly idleLimitMs: number;
+  readonly maxPartitions: number;
+  readonly sharesOverflow: boolean;
+  readonly onBackgroundError: ((error: unknown) => void) | undefined;
+}
+
+export class PartitionMap<Key> {
+  readonly #settings: PartitionMapSettings;
+  readonly #limiters = new Map<Key, RateLimiter>();
+  /** Those that somebody has to replenish. */
+  readonly #driven = new Map<Key, ReplenishingRateLimiter>();
+  /** When those were last used that cannot tell how long they have been idle. */
+  readonly #lastUse = new Map<Key, number>();
+  /** What those beyond `maxPartitions` share. */
+  #overflow: RateLimiter | undefined;
+  #sweep: Iterator<[Key, RateLimiter]> | undefined;
+  #beat: Iterator<[Key, ReplenishingRateLimiter]> | undefined;
+  #timer: { cancel(): void } | undefined;
+  #timerKeepsAlive = false;
+  readonly #leaving = new Set<Promise<void>>();
+  #isDisposed = false;
+  #goneSuccesses = 0;
+  #goneFailures = 0;
+
+  constructor(settings: PartitionMapSettings) {
+    this.#settings = settings;
+  }
+
+  get size(): number {
+    return this.#limiters.size;
+  }
+
+  get isDisposed(): boolean {
+    return this.#isDisposed;
+  }
+
+  checkUsable(): void {
+    if (this.#isDisposed) throw new LimiterDisposedError("PartitionedRateLimiter");
+  }
+
+  /** The limiter of a key, if there is one. */
+  peek(key: Key): RateLimiter | undefined {
+    return this.#limiters.get(key);
+  }
+
+  /** The limiter of a partition, made if need be; undefined when there is no room for one more. */
+  get(partition: RateLimitPartition<Key>): RateLimiter | undefined {
+    const key = partition.partitionKey;
+    const limiter = this.#limiters.get(key) ?? this.#create(partition);
+    if (this.#lastUse.size > 0 && this.#lastUse.has(key)) this.#lastUse.set(key, this.#settings.clock.now());
+    return limiter;
+  }
+
+  /** To be called when somebody waits in this limiter, who must be served although nothing else keeps the process alive. */
+  noteWaiter(key: Key): void {
+    if (this.#timerKeepsAlive || !this.#driven.has(key)) return;
+    this.#setTimer(true);
+  }
+
+  entries(): MapIterator<[Key, RateLimiter]> {
+    return this.#limiters.entries();
+  }
+
+  /** Drops the limiter of a key, if nothing would be lost without it. */
+  delete(key: Key): boolean {
+    const limiter = this.#limiters.get(key);
+    if (limiter === undefined || !this.#isIdleFor(key, limiter, Number.NEGATIVE_INFINITY)) return false;
+    this.#evict(key, limiter);
+    return true;
+  }
+
+  /** Leases granted and refused by all limiters there have been. */
+  getTotals(): RateLimiterStatistics {
+    let currentAvailablePermits = 0;
+    let currentQueuedCount = 0;
+    let totalFailedLeases = this.#goneFailures;
+    let totalSuccessfulLeases = this.#goneSuccesses;
+    const all = this.#overflow === undefined ? [] : [this.#overflow];
+    for (const limiter of [...this.#limiters.values(), ...all]) {
+      const statistics = limiter.getStatistics();
+      if (statistics === undefined) continue;
+      currentAvailablePermits += statistics.currentAvailablePermits;
+      currentQueuedCount += statistics.currentQueuedCount;
+      totalFailedLeases += statistics.totalFailedLeases;
+      totalSuccessfulLeases += statistics.totalSuccessfulLeases;
+    }
+    currentAvailablePermits = Math.min(currentAvailablePermits, Number.MAX_SAFE_INTEGER);
+    return Object.freeze({
+      currentAvailablePermits,
+      currentQueuedCount,
+      totalFailedLeases,
+      totalSuccessfulLeases,
+    });
+  }
+
+  /** Counts a refusal that no limiter made. */
+  countOverflow(): void {
+    this.#goneFailures += 1;
+  }
+
+  /** Replenishes all limiters that do not do so themselves; true when one tried. */
+  tryReplenish(): boolean {
+    let tried = false;
+    const errors: unknown[] = [];
+    for (const limiter of this.#driven.values()) {
+      try {
+        tried = limiter.tryReplenish() || tried;
+      } catch (error) {
+        errors.push(error);
+      }
+    }
+    if (errors.length > 0) throw new AggregateError(errors, "Replenishing partitions failed.");
+    return tried;
+  }
+
+  /** Empties the map; returns what was in it. */
+  close(): RateLimiter[] {
+    this.#isDisposed = true;
+    this.#timer?.cancel();
+    this.#timer = undefined;
+    const limiters = [...this.#limiters.values()];
+    if (this.#overflow !== undefined) limiters.push(this.#overflow);
+    this.#limiters.clear();
+    this.#driven.clear();
+    this.#lastUse.clear();
+    this.#overflow = undefined;
+    return limiters;
+  }
+
+  /** The evicted limiters that are still being disposed. */
+  get leaving(): readonly Promise<void>[] {
+    return [...this.#leaving];
+  }
+
+  #create(partition: RateLimitPartition<Key>): RateLimiter | undefined {
+    const key = partition.partitionKey;
+    if (this.#limiters.size >= this.#settings.maxPartitions) {
+      this.#inspect(INSPECTED_WHEN_FULL, Number.NEGATIVE_INFINITY, 1);
+      if (this.#limiters.size >= this.#settings.maxPartitions) return this.#overflowFor(partition);
+    }
+    const limiter = makeLimiter(partition);
+    // The factory is the user's code: it may have come here itself, or disposed everything.
+    this.checkUsable();
+    const other = this.#limiters.get(key);
+    if (other !== undefined) {
+      this.#dispose(limiter);
+      return other;
+    }
+    this.#limiters.set(key, limiter);
+    if (limiter instanceof NoLimiter) this.#lastUse.set(key, this.#settings.clock.now());
+    const isDriven = limiter instanceof ReplenishingRateLimiter && !limiter.isAutoReplenishing;
+    if (isDriven) this.#driven.set(key, limiter);
+    if (this.#timer === undefined || (isDriven && this.#driven.size === 1)) this.#setTimer(false);
+    this.#inspect(INSPECTED_WHEN_CREATING, this.#settings.idleLimitMs);
+    return limiter;
+  }
+
+  #overflowFor(partition: RateLimitPartition<Key>): RateLimiter | undefined {
+    if (!this.#settings.sharesOverflow) return undefined;
+    this.#overflow ??= makeLimiter(partition);
+    return this.#overflow;
+  }
+
+  #setTimer(keepAlive: boolean): void {
+    this.#timer?.cancel();
+    this.#timerKeepsAlive = keepAlive;
+    const { clock, idleLimitMs } = this.#settings;
+    const sweepMs = (idleLimitMs * SLICE) / Math.max(this.#limiters.size, SLICE);
+    const beatMs = (BEAT_MS * BEAT_SLICE) / Math.max(this.#driven.size, BEAT_SLICE);
+    const delayMs = Math.max(1, Math.ceil(this.#driven.size > 0 ? Math.min(beatMs, sweepMs) : sweepMs));
+    this.#timer = clock.setTimer(() => this.#tick(), Math.min(delayMs, 2 ** 31 - 1), keepAlive);
+  }
+
+  #tick(): void {
+    this.#timer = undefined;
+    let left = SLICE;
+    let somebodyWaits = false;
+    if (this.#driven.size > 0) {
+      this.#beat ??= this.#driven.entries();
+      for (let i = Math.min(this.#driven.size, BEAT_SLICE); i > 0; i--) {
+        const next = this.#beat.next();
+        if (next.done === true) {
+          this.#beat = undefined;
+          break;
+        }
+        left -= 1;
+        const [, limiter] = next.value;
+        try {
+          limiter.tryReplenish();
+          somebodyWaits ||= (limiter.getStatistics()?.currentQueuedCount ?? 0) > 0;
+        } catch (error) {
+          this.#report(error);
+        }
+      }
+      if (this.#driven.size <= BEAT_SLICE) this.#beat = undefined;
+    }
+    this.#inspect(left, this.#settings.idleLimitMs);
+    if (!this.#isDisposed && this.#limiters.size > 0) this.#setTimer(somebodyWaits);
+  }
+
+  /** Looks at a few limiters, where the last look left off, and evicts the idle ones; stops after `most` of them. */
+  #inspect(count: number, idleLimitMs: number, most: number = Number.POSITIVE_INFINITY): void {
+    let evicted = 0;
+    for (let i = Math.min(count, this.#limiters.size); i > 0 && evicted < most; i--) {
+      this.#sweep ??= this.#limiters.entries();
+      const next = this.#sweep.next();
+      if (next.done === true) {
+        this.#sweep = undefined;
+        continue;
+      }
+      const [key, limiter] = next.value;
+      if (!this.#isIdleFor(key, limiter, idleLimitMs)) continue;
+      this.#evict(key, limiter);
+      evicted += 1;
+    }
+  }
+
+  #isIdleFor(key: Key, limiter: RateLimiter, idleLimitMs: number): boolean {
+    try {
+      const lastUse = this.#lastUse.get(key);
+      const idleMs = lastUse === undefined ? limiter.idleDurationMs : this.#settings.clock.now() - lastUse;
+      return idleMs !== undefined && idleMs > idleLimitMs;
+    } catch (error) {
+      this.#report(error);
+      return false;
+    }
+  }
+
+  #evict(key: Key, limiter: RateLimiter): void {
+    this.#limiters.delete(key);
+    this.#driven.delete(key);
+    this.#lastUse.delete(key);
+    if (this.#limiters.size === 0) {
+      this.#timer?.cancel();
+      this.#timer = undefined;
+      this.#sweep = undefined;
+      this.#beat = undefined;
+    }
+    try {
+      const statistics = limiter.getStatistics();
+      this.#goneSuccesses += statistics?.totalSuccessfulLeases ?? 0;
+      this.#goneFailures += statistics?.totalFailedLeases ?? 0;
+    } catch (error) {
+      this.#report(error);
+    }
+    this.#dispose(limiter);
+  }
+
+  #dispose(limiter: InsideLimiter): void {
+    if (limiter[inside] !== undefined) {
+      limiter.dispose();
+      return;
+    }
+    const leaving = limiter
+      .disposeAsync()
+      .catch((error: unknown) => this.#report(error))
+      .then(() => void this.#leaving.delete(leaving));
+    this.#leaving.add(leaving);
+  }
+
+  /** Hands an error to whoever asked for those; otherwise the host reports it, as it does any that nobody handles. */
+  #report(error: unknown): void {
+    const { onBackgroundError } = this.#settings;
+    if (onBackgroundError === undefined) void Promise.reject(error);
+    else onBackgroundError(error);
+  }
+}
+
+function makeLimiter<Key>(partition: RateLimitPartition<Key>): RateLimiter {
+  const limiter = partition.factory(partition.partitionKey);
+  if (!(limiter instanceof RateLimiter))
+    throw wrongType("what the factory returns", "a RateLimiter", limiter);
+  return limiter;
+}

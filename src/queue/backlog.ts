@@ -1,0 +1,102 @@
+import { Alarm } from "../time/alarm.js";
+import { HighestPriorityFirst } from "./highest-priority-first.js";
+import { IndexedHeap } from "./indexed-heap.js";
+import type { QueueSettings } from "./queue-settings.js";
+import { SignalWatch } from "./signal-watch.js";
+import type { Waiter } from "./waiter.js";
+import { NewestFirst, OldestFirst, type WaiterOrder } from "./waiter-order.js";
+
+/** What a backlog tells the queue that it belongs to. */
+export interface BacklogOwner {
+  readonly settings: QueueSettings;
+  /** The alarm has rung. */
+  wake(): void;
+  /** A signal that somebody waits with was aborted. */
+  abort(watch: SignalWatch): void;
+}
+
+function makeOrder({ queueProcessingOrder }: QueueSettings): WaiterOrder {
+  if (queueProcessingOrder === "oldestFirst") return new OldestFirst();
+  return queueProcessingOrder === "newestFirst" ? new NewestFirst() : new HighestPriorityFirst();
+}
+
+/** How much the latest hand-over counts in the average, and from how many permits on the average is used. */
+const LATEST_WEIGHT = 0.1;
+const ENOUGH_PERMITS = 10;
+
+/**
+ * Those who wait, and what can end their wait besides a permit: signals, deadlines, the end of a pause. It exists only once
+ * somebody has waited or the limiter was paused, so that a limiter without that stays small.
+ */
+export class Backlog {
+  readonly #settings: QueueSettings;
+  readonly #watches = new Map<AbortSignal, SignalWatch>();
+  readonly #deadlines = new IndexedHeap<"deadlinePlace", Waiter>(
+    "deadlinePlace",
+    (a, b) => a.deadline < b.deadline,
+  );
+  readonly #onAbort: (watch: SignalWatch) => void;
+  readonly order: WaiterOrder;
+  readonly alarm: Alarm;
+  pausedUntil = 0;
+  /** How much of the pause was left when somebody last looked. */
+  pauseLeftMs = 0;
+  isDraining = false;
+  #servedPermits = 0;
+  #msPerPermit = 0;
+  #lastServedAt = 0;
+
+  constructor(owner: BacklogOwner) {
+    this.#settings = owner.settings;
+    this.order = makeOrder(owner.settings);
+    this.alarm = new Alarm(owner.settings.clock, () => owner.wake());
+    this.#onAbort = (watch) => owner.abort(watch);
+  }
+
+  /** Whose deadline comes next. */
+  get nextToExpire(): Waiter | undefined {
+    return this.#deadlines.first;
+  }
+
+  /** @param waitMs - How long the waiter may wait at most; infinite when that is unbounded. */
+  add(waiter: Waiter, signal: AbortSignal | undefined, waitMs: number): void {
+    if (signal !== undefined) {
+      let watch = this.#watches.get(signal);
+      if (watch === undefined) {
+        watch = new SignalWatch(signal, this.#onAbort);
+        this.#watches.set(signal, watch);
+      }
+      watch.add(waiter);
+    }
+    if (waitMs !== Number.POSITIVE_INFINITY) {
+      waiter.deadline = this.#settings.clock.now() + waitMs;
+      this.#deadlines.add(waiter);
+    }
+    this.order.append(waiter);
+  }
+
+  remove(waiter: Waiter): void {
+    this.order.remove(waiter);
+    this.#deadlines.remove(waiter);
+    const { watch } = waiter;
+    if (watch?.remove(waiter) === true) this.#watches.delete(watch.signal);
+  }
+
+  /** Says that from now on somebody waits, after a time when nobody did. */
+  noteFirst(now: number): void {
+    this.#lastServedAt = now;
+  }
+
+  /** Says that permits were handed over to those who wait. */
+  noteServed(permits: number, now: number): void {
+    const latest = (now - this.#lastServedAt) / permits;
+    this.#msPerPermit += (latest - this.#msPerPermit) * (this.#servedPermits === 0 ? 1 : LATEST_WEIGHT);
+    this.#servedPermits += permits;
+    this.#lastServedAt = now;
+  }
+
+  /** How long it takes on average to hand over so many permits, in milliseconds; undefined while too little is known. */
+  msToServe(permits: number): number | undefined {
+    return this.#servedPermits < ENOUGH_PERMITS ? undefined : permits * this.#msPerPermit;
+  }
+}

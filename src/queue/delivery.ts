@@ -1,0 +1,39 @@
+import type { RateLimitLease } from "../contract/rate-limit-lease.js";
+
+/** Who is told of the end of a wait in the very turn in which it comes. */
+export interface AcquireSink {
+  /** The answer: a lease, acquired or not. */
+  settled(lease: RateLimitLease): void;
+  /** The caller's own signal was aborted. */
+  aborted(reason: unknown): void;
+}
+
+/*
+ * Telling sinks, which are other people's code and may do anything: give permits back, acquire more, dispose the limiter. So
+ * nobody is told while a queue is at work. What is to be told is collected here, for the whole process, and told when the
+ * outermost call is done; whatever a sink causes is told after it, by the same loop. The stack stays as deep as it was,
+ * however many hand-overs hang on one another.
+ */
+const deliveries: (() => void)[] = [];
+let isDelivering = false;
+
+/** Has a sink told, as soon as no queue is at work. */
+export function deliverLater(delivery: () => void): void {
+  deliveries.push(delivery);
+}
+
+/** Tells whoever is to be told; to be called when a queue's state is final. */
+export function deliver(): void {
+  if (isDelivering || deliveries.length === 0) return;
+  isDelivering = true;
+  for (let i = 0; i < deliveries.length; i++) {
+    try {
+      (deliveries[i] as () => void)();
+    } catch (error) {
+      // Not the fault of whoever gave the permit back: the host reports it, as it does any error that nobody handles.
+      void Promise.reject(error);
+    }
+  }
+  deliveries.length = 0;
+  isDelivering = false;
+}
