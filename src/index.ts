@@ -13,6 +13,7 @@ export {
   type FixedWindowRateLimiterOptions,
 } from "./limiters/fixed-window-rate-limiter.js";
 export { NoLimiter } from "./limiters/no-limiter.js";
+export type { ReplenishingOptions } from "./limiters/replenishing-options.js";
 export {
   type ShadowedRateLimiter,
   type ShadowOptions,

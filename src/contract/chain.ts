@@ -1,4 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
+
+import { type AcquireSink, type AcquireTicket, isLease } from "./inside.js";
 import type { LeaseOutcome } from "./outcome.js";
 import { RateLimitLease } from "./rate-limit-lease.js";
 import { checkPermitCount } from "./validation.js";
@@ -46,45 +48,109 @@ export function attemptInTurn<Member>(
   return new ChainedLease(leases);
 }
 
-/** Asks each member, waiting where one has to; stays synchronous until then. */
+/** Asks a member; what is not known at once is told to the sink, or promised. */
+type Start<Member> = (
+  member: Member,
+  sink: AcquireSink,
+) => RateLimitLease | AcquireTicket | PromiseLike<RateLimitLease>;
+
+/** Asks each member, waiting where one has to: a lease when nobody had to, else a ticket, and the sink is told. */
 export function acquireInTurn<Member>(
   members: readonly Member[],
-  acquire: (member: Member) => RateLimitLease | PromiseLike<RateLimitLease>,
-  leases: RateLimitLease[] = [],
-): RateLimitLease | Promise<RateLimitLease> {
-  for (const member of members.slice(leases.length)) {
-    let answer: RateLimitLease | PromiseLike<RateLimitLease>;
-    let isAcquired: boolean;
-    try {
-      answer = acquire(member);
-      if ("then" in answer) return acquireAfter(answer, members, acquire, leases);
-      isAcquired = answer.isAcquired;
-    } catch (error) {
-      throw undo(leases, error);
-    }
-    if (!isAcquired) return refuse(leases, answer);
-    leases.push(answer);
-  }
-  return new ChainedLease(leases);
+  start: Start<Member>,
+  sink: AcquireSink,
+): RateLimitLease | AcquireTicket {
+  const request = new ChainRequest(members, start, sink);
+  return request.proceed() ?? request;
 }
 
-async function acquireAfter<Member>(
-  pending: PromiseLike<RateLimitLease>,
-  members: readonly Member[],
-  acquire: (member: Member) => RateLimitLease | PromiseLike<RateLimitLease>,
-  leases: RateLimitLease[],
-): Promise<RateLimitLease> {
-  let lease: RateLimitLease;
-  let isAcquired: boolean;
-  try {
-    lease = await pending;
-    isAcquired = lease.isAcquired;
-  } catch (error) {
-    throw undo(leases, error);
+/** A request on its way through a chain. */
+class ChainRequest<Member> implements AcquireSink, AcquireTicket {
+  readonly #members: readonly Member[];
+  readonly #start: Start<Member>;
+  readonly #sink: AcquireSink;
+  readonly #leases: RateLimitLease[] = [];
+  /** The place in the queue of the member that it waits for. */
+  #place: AcquireTicket | undefined;
+  #isCancelled = false;
+
+  constructor(members: readonly Member[], start: Start<Member>, sink: AcquireSink) {
+    this.#members = members;
+    this.#start = start;
+    this.#sink = sink;
   }
-  if (!isAcquired) return refuse(leases, lease);
-  leases.push(lease);
-  return acquireInTurn(members, acquire, leases);
+
+  /** Asks one member after another; undefined when one has to be waited for. */
+  proceed(): RateLimitLease | undefined {
+    while (this.#leases.length < this.#members.length) {
+      let answer: RateLimitLease | AcquireTicket | PromiseLike<RateLimitLease>;
+      let isAcquired: boolean;
+      try {
+        answer = this.#start(this.#members[this.#leases.length] as Member, this);
+        if (!isLease(answer)) {
+          this.#waitFor(answer);
+          return undefined;
+        }
+        isAcquired = answer.isAcquired;
+      } catch (error) {
+        throw undo(this.#leases, error);
+      }
+      if (!isAcquired) return refuse(this.#leases, answer);
+      this.#leases.push(answer);
+    }
+    return new ChainedLease(this.#leases);
+  }
+
+  settled(lease: RateLimitLease): void {
+    if (this.#isCancelled) {
+      lease.refund();
+      return;
+    }
+    let answer: RateLimitLease | undefined;
+    try {
+      answer = this.#take(lease);
+    } catch (error) {
+      this.#sink.failed(error);
+      return;
+    }
+    if (answer !== undefined) this.#sink.settled(answer);
+  }
+
+  failed(error: unknown): void {
+    if (!this.#isCancelled) this.#sink.failed(undo(this.#leases, error));
+  }
+
+  cancel(): boolean {
+    if (this.#place?.cancel() !== true) return false;
+    this.#isCancelled = true;
+    throwAny(giveBack(this.#leases), "Giving back the permits of a cancelled chain failed.");
+    return true;
+  }
+
+  #take(lease: RateLimitLease): RateLimitLease | undefined {
+    let isAcquired: boolean;
+    try {
+      isAcquired = lease.isAcquired;
+    } catch (error) {
+      throw undo(this.#leases, error);
+    }
+    if (!isAcquired) return refuse(this.#leases, lease);
+    this.#leases.push(lease);
+    return this.proceed();
+  }
+
+  #waitFor(answer: AcquireTicket | PromiseLike<RateLimitLease>): void {
+    if ("cancel" in answer) {
+      this.#place = answer;
+      return;
+    }
+    // A promise cannot be told that nobody wants it any more: what it brings then is given back.
+    this.#place = { cancel: () => true };
+    answer.then(
+      (lease) => this.settled(lease),
+      (error: unknown) => this.failed(error),
+    );
+  }
 }
 
 /** Does something to each lease, all of them whatever happens; returns what was thrown. */

@@ -1,17 +1,49 @@
+import type { AcquireOptions } from "./acquire-options.js";
 import type { Clock } from "./clock.js";
+import type { RateLimitLease } from "./rate-limit-lease.js";
 import type { RateLimiter } from "./rate-limiter.js";
 
-/** Leads to what the library's own limiters tell one another. */
+/** Leads to what the library's own limiters tell one another, and the adapters. */
 export const inside: unique symbol = Symbol.for("headgate.inside.v1") as never;
+
+/** Who is told of the end of a wait, in the very turn in which it comes. Exactly one of the two is called, once. */
+export interface AcquireSink {
+  /** The answer: a lease, acquired or not. */
+  settled(lease: RateLimitLease): void;
+  /** There is none: the caller's own signal was aborted, or the limiter failed. */
+  failed(error: unknown): void;
+}
+
+/** Somebody's place in a queue. */
+export interface AcquireTicket {
+  /** Gives the place up; true when the sink will not be told any more. */
+  cancel(): boolean;
+}
 
 export interface Inside {
   /** The clock that the limiter lives by. */
   readonly clock: Clock | undefined;
   /** Whether a request of this size that cannot be granted now would wait, rather than be refused. */
   hasRoom(permitCount: number): boolean;
+  /**
+   * Answers as `acquireCore` does, without a promise: a lease when the answer is known, else a ticket, and the sink is told.
+   * The sink is other people's code, so it is told only when every queue's state is final.
+   */
+  acquireWith(
+    permitCount: number,
+    options: AcquireOptions,
+    sink: AcquireSink,
+  ): RateLimitLease | AcquireTicket;
 }
 
 /** A limiter, maybe one of the library's own; limiters that users wrote have no inside. */
 export interface InsideLimiter extends RateLimiter {
   readonly [inside]?: Inside | undefined;
+}
+
+/** Whether an answer is a lease, and not something that stands for one to come. */
+export function isLease(
+  answer: RateLimitLease | AcquireTicket | PromiseLike<RateLimitLease>,
+): answer is RateLimitLease {
+  return "isAcquired" in answer;
 }

@@ -4,7 +4,14 @@ import { type AcquireOptions, checkAcquireOptions, NO_OPTIONS } from "./acquire-
 import { acquireInTurn, attemptInTurn, throwAny } from "./chain.js";
 import type { Clock } from "./clock.js";
 import { LimiterDisposedError } from "./errors.js";
-import { type Inside, type InsideLimiter, inside } from "./inside.js";
+import {
+  type AcquireSink,
+  type AcquireTicket,
+  type Inside,
+  type InsideLimiter,
+  inside,
+  isLease,
+} from "./inside.js";
 import type { RateLimitLease } from "./rate-limit-lease.js";
 import { combineStatistics, type RateLimiterStatistics } from "./rate-limiter-statistics.js";
 import { checkPermitCount, wrongType } from "./validation.js";
@@ -15,6 +22,33 @@ export let request: (
   permitCount: number,
   options: AcquireOptions,
 ) => RateLimitLease | Promise<RateLimitLease>;
+
+/** The same with a sink, which is told in the turn in which the answer comes, where the limiter can do that. */
+export function requestWith(
+  limiter: InsideLimiter,
+  permitCount: number,
+  options: AcquireOptions,
+  sink: AcquireSink,
+): RateLimitLease | AcquireTicket | PromiseLike<RateLimitLease> {
+  const door = limiter[inside];
+  if (door === undefined) return request(limiter, permitCount, options);
+  options.signal?.throwIfAborted();
+  return door.acquireWith(permitCount, options, sink);
+}
+
+/** Makes a promise of a request with a sink, if it has to wait. */
+export function promiseOf(
+  start: (sink: AcquireSink) => RateLimitLease | AcquireTicket,
+): RateLimitLease | Promise<RateLimitLease> {
+  let settled: AcquireSink["settled"] = () => {};
+  let failed: AcquireSink["failed"] = () => {};
+  const answer = start({ settled: (lease) => settled(lease), failed: (error) => failed(error) });
+  if (isLease(answer)) return answer;
+  return new Promise((resolve, reject) => {
+    settled = resolve;
+    failed = reject;
+  });
+}
 
 /**
  * Decides how much work may go ahead. The contract that every limiter of this library keeps, after .NET's
@@ -230,17 +264,33 @@ class ChainedRateLimiter extends RateLimiter implements Inside {
     permitCount: number,
     options: AcquireOptions,
   ): RateLimitLease | Promise<RateLimitLease> {
+    return promiseOf((sink) => this.acquireWith(permitCount, options, sink));
+  }
+
+  acquireWith(
+    permitCount: number,
+    options: AcquireOptions,
+    sink: AcquireSink,
+  ): RateLimitLease | AcquireTicket {
     this.checkUsable();
     const { clock } = this;
     const { maxWaitMs = 0 } = options;
     if (clock === undefined || maxWaitMs <= 0) {
-      return acquireInTurn(this.#limiters, (limiter) => request(limiter, permitCount, options));
+      return acquireInTurn(
+        this.#limiters,
+        (limiter, next) => requestWith(limiter, permitCount, options, next),
+        sink,
+      );
     }
     const deadline = clock.now() + maxWaitMs;
-    return acquireInTurn(this.#limiters, (limiter) => {
-      const left = Math.max(0, deadline - clock.now());
-      return request(limiter, permitCount, { ...options, maxWaitMs: left });
-    });
+    return acquireInTurn(
+      this.#limiters,
+      (limiter, next) => {
+        const left = Math.max(0, deadline - clock.now());
+        return requestWith(limiter, permitCount, { ...options, maxWaitMs: left }, next);
+      },
+      sink,
+    );
   }
 
   get [inside](): Inside {

@@ -81,7 +81,7 @@ export class FixedWindowRateLimiter extends ReplenishingRateLimiter {
     permitLimit: (limiter) => limiter.#permitLimit,
     lend: (limiter, permits) => limiter.#lend(permits),
     charge: (limiter, permits, window) => limiter.#charge(permits, window),
-    advance: (limiter) => void limiter.#advance(),
+    advance: (limiter) => limiter.#advance(),
     availableAt: (limiter, permits) => limiter.#availableAt(permits),
   };
 

@@ -91,7 +91,7 @@ export class SlidingWindowRateLimiter extends ReplenishingRateLimiter {
     permitLimit: (limiter) => limiter.#permitLimit,
     lend: (limiter, permits) => limiter.#lend(permits),
     charge: (limiter, permits, segment) => limiter.#charge(permits, segment),
-    advance: (limiter) => void limiter.#advance(),
+    advance: (limiter) => limiter.#advance(),
     availableAt: (limiter, permits) => limiter.#availableAt(permits),
   };
 

@@ -95,7 +95,7 @@ export class TokenBucketRateLimiter extends ReplenishingRateLimiter {
     permitLimit: (limiter) => limiter.#tokenLimit,
     lend: (limiter, permits) => limiter.#lend(permits),
     charge: (limiter, permits) => limiter.#charge(permits),
-    advance: (limiter) => void limiter.#advance(),
+    advance: (limiter) => limiter.#advance(),
     availableAt: (limiter, permits) => limiter.#availableAt(permits),
   };
 

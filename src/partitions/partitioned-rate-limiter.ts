@@ -4,7 +4,7 @@ import { acquireInTurn, attemptInTurn, throwAny } from "../contract/chain.js";
 import type { Clock } from "../contract/clock.js";
 import { LimiterDisposedError } from "../contract/errors.js";
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
-import { type RateLimiter, request } from "../contract/rate-limiter.js";
+import { promiseOf, type RateLimiter, request } from "../contract/rate-limiter.js";
 import { combineStatistics, type RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
 import {
   checkBoolean,
@@ -473,7 +473,9 @@ class ChainedPartitionedRateLimiter<Resource> extends FrontRateLimiter<Resource>
     options: AcquireOptions,
   ): RateLimitLease | Promise<RateLimitLease> {
     this.checkUsable();
-    return acquireInTurn(this.#limiters, (limiter) => requestFor(limiter, resource, permitCount, options));
+    return promiseOf((sink) =>
+      acquireInTurn(this.#limiters, (limiter) => requestFor(limiter, resource, permitCount, options), sink),
+    );
   }
 }
 

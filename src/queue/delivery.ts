@@ -1,13 +1,3 @@
-import type { RateLimitLease } from "../contract/rate-limit-lease.js";
-
-/** Who is told of the end of a wait in the very turn in which it comes. */
-export interface AcquireSink {
-  /** The answer: a lease, acquired or not. */
-  settled(lease: RateLimitLease): void;
-  /** The caller's own signal was aborted. */
-  aborted(reason: unknown): void;
-}
-
 /*
  * Telling sinks, which are other people's code and may do anything: give permits back, acquire more, dispose the limiter. So
  * nobody is told while a queue is at work. What is to be told is collected here, for the whole process, and told when the

@@ -1,7 +1,7 @@
 import type { AcquireOptions } from "../contract/acquire-options.js";
 import type { Clock } from "../contract/clock.js";
 import { LimiterDisposedError } from "../contract/errors.js";
-import type { Inside } from "../contract/inside.js";
+import type { AcquireSink, AcquireTicket, Inside } from "../contract/inside.js";
 import { MetadataName } from "../contract/metadata-name.js";
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
 import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
@@ -9,7 +9,7 @@ import type { RejectionReason } from "../contract/rejection-reason.js";
 import { checkDuration, checkNumber, checkPermitCount, countAboveLimit } from "../contract/validation.js";
 import { waitFor } from "../time/grid.js";
 import { Backlog, type BacklogOwner } from "./backlog.js";
-import { type AcquireSink, deliver } from "./delivery.js";
+import { deliver } from "./delivery.js";
 import type { PermitAlgorithm } from "./permit-algorithm.js";
 import type { QueueSettings } from "./queue-settings.js";
 import { RefusedLease, type Refuser } from "./refused-lease.js";
@@ -37,12 +37,6 @@ const DISPOSED = 1;
 const PAUSED = 2;
 /** Somebody waits. */
 const WAITING = 4;
-
-/** Somebody's place in a queue. */
-export interface AcquireTicket {
-  /** Gives the place up; true when the sink will not be told. */
-  cancel(): boolean;
-}
 
 export class PermitQueue<Limiter> implements Inside, BacklogOwner, Refuser {
   readonly limiter: Limiter;
@@ -144,12 +138,8 @@ export class PermitQueue<Limiter> implements Inside, BacklogOwner, Refuser {
   }
 
   /** The same with a sink in place of a promise: a lease, or a ticket when the sink will be told. */
-  acquireWith(
-    permits: number,
-    options: AcquireOptions,
-    sink: AcquireSink,
-    now?: number,
-  ): RateLimitLease | AcquireTicket {
+  acquireWith(permits: number, options: AcquireOptions, sink: AcquireSink): RateLimitLease | AcquireTicket {
+    const now = this.algorithm.advance?.(this.limiter);
     const answer = this.#answer(permits, options, now);
     if (answer !== undefined) return answer;
     const waiter = new SinkWaiter(permits, this.#priorityOf(options), sink);

@@ -1,5 +1,6 @@
+import type { AcquireSink } from "../contract/inside.js";
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
-import { type AcquireSink, deliverLater } from "./delivery.js";
+import { deliverLater } from "./delivery.js";
 import type { SignalWatch } from "./signal-watch.js";
 
 /**
@@ -77,6 +78,6 @@ export class SinkWaiter extends Waiter {
 
   override abort(reason: unknown): void {
     this.isWaiting = false;
-    deliverLater(() => this.#sink.aborted(reason));
+    deliverLater(() => this.#sink.failed(reason));
   }
 }

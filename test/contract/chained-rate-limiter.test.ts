@@ -542,19 +542,45 @@ describe("waiting", () => {
   });
 
   it("C-19 gives back when the caller leaves between two limiters, and asks no more of them", async () => {
-    const first = concurrency(1, 1);
-    const { limiters, log } = userLimiters({});
-    const held = first.attemptAcquire();
+    const [first, last] = [concurrency(1), concurrency(1)];
+    const { limiters } = userLimiters({ waits: true });
     const caller = new AbortController();
     const waiting = watch(
-      RateLimiter.createChained(first, ...limiters).acquire(1, { signal: caller.signal }),
+      RateLimiter.createChained(first, ...limiters, last).acquire(1, { signal: caller.signal }),
     );
-    held.dispose();
+    // A limiter that a user wrote answers by a promise, so its answer comes a moment later.
+    limiters[0]?.release();
     caller.abort(E);
     await flush();
     expect(waiting.reason).toBe(E);
-    expect(log).toEqual([]);
+    expect(numbers(last)).toBe("1/0/0/0");
     expect(available(first)).toEqual([1]);
+  });
+
+  it("C-17 C-19 goes on in the turn of the hand-over, so that nobody slips in and nothing is held in vain", () => {
+    const [first, middle, last] = [concurrency(2), concurrency(1, 2), concurrency(1)];
+    const chain = RateLimiter.createChained(first, middle, last);
+    const held = middle.attemptAcquire();
+    watch(chain.acquire());
+    expect(available(first, middle, last)).toEqual([1, 0, 1]);
+    held.dispose();
+    expect(available(first, middle, last)).toEqual([1, 0, 0]);
+  });
+
+  it("C-19 gives back at the moment of the abort, and of a refusal that comes late", async () => {
+    const [first, middle, last] = [concurrency(2), concurrency(1, 2), full()];
+    const chain = RateLimiter.createChained(first, middle, last);
+    const held = middle.attemptAcquire();
+    const caller = new AbortController();
+    const leaving = watch(chain.acquire(1, { signal: caller.signal }));
+    const refused = watch(chain.acquire());
+    expect(available(first)).toEqual([0]);
+    caller.abort(E);
+    expect(available(first)).toEqual([1]);
+    held.dispose();
+    expect(available(first, middle)).toEqual([2, 1]);
+    await flush();
+    expect([leaving.reason, refused.value.isAcquired]).toEqual([E, false]);
   });
 
   it("R-CORE-20 keeps a lease that the last limiter granted before the caller left", async () => {
