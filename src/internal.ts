@@ -1,2 +1,13 @@
 // The inside door: what our own adapters use beyond the public surface. Not exported by the package.
-export { checkNumber, checkOptionNames } from "./contract/validation.js";
+export {
+  type AcquireSink,
+  type AcquireTicket,
+  type Inside,
+  type InsideLimiter,
+  inside,
+  isLease,
+  type LimiterSnapshot,
+} from "./contract/inside.js";
+export { outcomeOfError, outcomeOfValue } from "./contract/outcome.js";
+export { requestWith } from "./contract/rate-limiter.js";
+export { checkFunction, checkNumber, checkOptionNames, wrongType } from "./contract/validation.js";

@@ -20,6 +20,24 @@ export interface AcquireTicket {
   cancel(): boolean;
 }
 
+/** What a limiter looks like; filled in place, so that looking allocates nothing. */
+export interface LimiterSnapshot {
+  /** The kind of limiter, such as `ConcurrencyLimiter`. */
+  kind: string;
+  permitLimit: number;
+  /** Permits that can be taken now; below 0 for a debt. */
+  available: number;
+  queueLimit: number;
+  queuedPermits: number;
+  queuedRequests: number;
+  /** Totals of requests: granted, refused, and given up by their callers while they waited. */
+  granted: number;
+  refused: number;
+  aborted: number;
+  isPaused: boolean;
+  isDisposed: boolean;
+}
+
 export interface Inside {
   /** The clock that the limiter lives by. */
   readonly clock: Clock | undefined;
@@ -34,6 +52,10 @@ export interface Inside {
     options: AcquireOptions,
     sink: AcquireSink,
   ): RateLimitLease | AcquireTicket;
+  /** Fills in what the limiter looks like; false for one that has no queue of its own. Works on disposed limiters too. */
+  snapshot(into: LimiterSnapshot): boolean;
+  /** Permits that are waited for by priority, the highest first. */
+  queuedByPriority(): Map<number, number>;
 }
 
 /** A limiter, maybe one of the library's own; limiters that users wrote have no inside. */

@@ -297,6 +297,14 @@ class ChainedRateLimiter extends RateLimiter implements Inside {
     return this;
   }
 
+  snapshot(): boolean {
+    return false;
+  }
+
+  queuedByPriority(): Map<number, number> {
+    return new Map();
+  }
+
   hasRoom(permitCount: number): boolean {
     return this.#limiters.every(
       (limiter: InsideLimiter) =>

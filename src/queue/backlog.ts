@@ -42,6 +42,8 @@ export class Backlog {
   /** How much of the pause was left when somebody last looked. */
   pauseLeftMs = 0;
   isDraining = false;
+  /** How many gave up waiting. */
+  aborted = 0;
   #servedPermits = 0;
   #msPerPermit = 0;
   #lastServedAt = 0;

@@ -24,10 +24,11 @@ export class HighestPriorityFirst implements WaiterOrder {
   readonly #levels = new Map<number, Level>();
   readonly #byHighest = new IndexedHeap<"highPlace", Level>("highPlace", (a, b) => a.priority > b.priority);
   readonly #byLowest = new IndexedHeap<"lowPlace", Level>("lowPlace", (a, b) => a.priority < b.priority);
+  count = 0;
   permits = 0;
 
   get isEmpty(): boolean {
-    return this.#levels.size === 0;
+    return this.count === 0;
   }
 
   get first(): Waiter | undefined {
@@ -43,12 +44,14 @@ export class HighestPriorityFirst implements WaiterOrder {
       this.#byLowest.add(level);
     }
     level.append(waiter);
+    this.count += 1;
     this.permits += waiter.permits;
   }
 
   remove(waiter: Waiter): void {
     const level = this.#levels.get(waiter.priority) as Level;
     level.remove(waiter);
+    this.count -= 1;
     this.permits -= waiter.permits;
     if (!level.isEmpty) return;
     this.#levels.delete(waiter.priority);

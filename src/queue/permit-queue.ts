@@ -1,7 +1,7 @@
 import type { AcquireOptions } from "../contract/acquire-options.js";
 import type { Clock } from "../contract/clock.js";
 import { LimiterDisposedError } from "../contract/errors.js";
-import type { AcquireSink, AcquireTicket, Inside } from "../contract/inside.js";
+import type { AcquireSink, AcquireTicket, Inside, LimiterSnapshot } from "../contract/inside.js";
 import { MetadataName } from "../contract/metadata-name.js";
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
 import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
@@ -302,6 +302,31 @@ export class PermitQueue<Limiter> implements Inside, BacklogOwner, Refuser {
     return this.#canGrant(permits, 0) ? 0 : this.#expectedWaitMs(permits, 0, now);
   }
 
+  snapshot(into: LimiterSnapshot): boolean {
+    const backlog = this.#backlog;
+    into.kind = this.algorithm.limiterName;
+    into.permitLimit = this.algorithm.permitLimit(this.limiter);
+    into.available = this.available;
+    into.queueLimit = this.settings.queueLimit;
+    into.queuedPermits = backlog === undefined ? 0 : backlog.order.permits;
+    into.queuedRequests = backlog === undefined ? 0 : backlog.order.count;
+    into.granted = this.#succeeded;
+    into.refused = this.#failed;
+    into.aborted = backlog === undefined ? 0 : backlog.aborted;
+    into.isPaused = (this.#state & PAUSED) !== 0;
+    into.isDisposed = (this.#state & DISPOSED) !== 0;
+    return true;
+  }
+
+  queuedByPriority(): Map<number, number> {
+    const permits = new Map<number, number>();
+    if (this.#backlog === undefined) return permits;
+    for (const waiter of this.#backlog.order.toArray()) {
+      permits.set(waiter.priority, (permits.get(waiter.priority) ?? 0) + waiter.permits);
+    }
+    return permits;
+  }
+
   /** Metadata that say how the limiter stands now. */
   standing(name: string): unknown {
     const limit = this.algorithm.permitLimit(this.limiter);
@@ -422,6 +447,7 @@ export class PermitQueue<Limiter> implements Inside, BacklogOwner, Refuser {
     const backlog = this.#backlog;
     if (!waiter.isWaiting || backlog === undefined) return false;
     waiter.isWaiting = false;
+    backlog.aborted += 1;
     this.#leave(backlog, waiter);
     this.algorithm.advance?.(this.limiter);
     this.drain();
@@ -439,6 +465,7 @@ export class PermitQueue<Limiter> implements Inside, BacklogOwner, Refuser {
       this.#leave(backlog, waiter);
       leaving.push(waiter);
     }
+    backlog.aborted += leaving.length;
     for (const waiter of leaving) waiter.abort(watch.signal.reason);
   }
 

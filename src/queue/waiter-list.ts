@@ -19,6 +19,10 @@ export class WaiterList {
   /** The sum of what the waiters want; waiters for 0 permits add nothing. */
   permits = 0;
 
+  get count(): number {
+    return this.#count;
+  }
+
   get isEmpty(): boolean {
     return this.#count === 0;
   }

@@ -3,6 +3,7 @@ import { WaiterList } from "./waiter-list.js";
 
 /** Waiters in the order in which they are served. A priority matters only to orders that go by it. */
 export interface WaiterOrder {
+  readonly count: number;
   readonly isEmpty: boolean;
   /** What the waiters want, in all; those for 0 permits add nothing. */
   readonly permits: number;
