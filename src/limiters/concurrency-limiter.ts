@@ -8,7 +8,13 @@ import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.
 import { checkInteger, checkOptionNames, checkPermitCount } from "../contract/validation.js";
 import type { PermitAlgorithm } from "../queue/permit-algorithm.js";
 import { PermitQueue } from "../queue/permit-queue.js";
-import { QUEUE_OPTION_NAMES, type QueueOptions, readQueueSettings } from "../queue/queue-settings.js";
+import {
+  QUEUE_OPTION_NAMES,
+  type QueueOptions,
+  type QueueSettings,
+  readQueueSettings,
+  shareSettings,
+} from "../queue/queue-settings.js";
 
 /*
  * How much may run at the same time.
@@ -81,8 +87,15 @@ export class ConcurrencyLimiter extends RateLimiter {
     lend: (limiter, permits) => limiter.#lend(permits),
   };
 
+  static #lastSettings: QueueSettings<ConcurrencyLimiter> | undefined;
+
   readonly #queue: PermitQueue<ConcurrencyLimiter>;
   #permitLimit: number;
+  /**
+   * The refusal of one permit. Nothing in it differs from one to the next, so it is kept: shedding must not spend what it
+   * protects.
+   */
+  #refusal: RateLimitLease | undefined = undefined;
 
   /**
    * @param options - `permitLimit`, and optionally `queueLimit`, `queueProcessingOrder` and `clock`.
@@ -93,8 +106,10 @@ export class ConcurrencyLimiter extends RateLimiter {
     checkOptionNames(options, ["permitLimit", ...QUEUE_OPTION_NAMES]);
     checkInteger("options.permitLimit", options.permitLimit, 1);
     this.#permitLimit = options.permitLimit;
-    const settings = readQueueSettings(options);
-    this.#queue = new PermitQueue(this, ConcurrencyLimiter.#algorithm, settings, this.#permitLimit);
+    const read = readQueueSettings(options, ConcurrencyLimiter.#algorithm);
+    const settings = shareSettings(ConcurrencyLimiter.#lastSettings, read);
+    ConcurrencyLimiter.#lastSettings = settings;
+    this.#queue = new PermitQueue(this, settings, this.#permitLimit);
   }
 
   /**
@@ -119,7 +134,13 @@ export class ConcurrencyLimiter extends RateLimiter {
   }
 
   override attemptAcquire(permitCount = 1): RateLimitLease {
-    return this.#queue.take(permitCount) ? this.#lend(permitCount) : this.#queue.attempt(permitCount);
+    const queue = this.#queue;
+    if (queue.take(permitCount)) return this.#lend(permitCount);
+    if (permitCount !== 1) return queue.attempt(permitCount);
+    if (this.#refusal !== undefined && queue.refuseAgain()) return this.#refusal;
+    const lease = queue.attempt(1);
+    if (lease.reason === "limit_reached") this.#refusal = lease;
+    return lease;
   }
 
   override acquire(permitCount?: number, options?: AcquireOptions): Promise<RateLimitLease>;

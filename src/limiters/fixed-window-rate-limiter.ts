@@ -8,7 +8,7 @@ import { checkDuration, checkInteger, checkOptionNames } from "../contract/valid
 import { ChargedLease } from "../queue/charged-lease.js";
 import type { PermitAlgorithm } from "../queue/permit-algorithm.js";
 import { PermitQueue } from "../queue/permit-queue.js";
-import { readQueueSettings } from "../queue/queue-settings.js";
+import { type QueueSettings, readQueueSettings, shareSettings } from "../queue/queue-settings.js";
 import { boundaryAt, lastBoundary } from "../time/grid.js";
 import {
   REPLENISHING_METADATA,
@@ -41,6 +41,11 @@ export interface FixedWindowRateLimiterOptions extends ReplenishingOptions {
   /** How many permits each window has: an integer of at least 1. Required. */
   readonly permitLimit: number;
   /** How long a window is, in milliseconds: above 0, fractions allowed, years if need be. Required. */
+  readonly windowMs: number;
+}
+
+interface FixedWindowSettings extends QueueSettings<FixedWindowRateLimiter> {
+  readonly permitLimit: number;
   readonly windowMs: number;
 }
 
@@ -78,16 +83,16 @@ export class FixedWindowRateLimiter extends ReplenishingRateLimiter {
   static readonly #algorithm: PermitAlgorithm<FixedWindowRateLimiter> = {
     limiterName: "FixedWindowRateLimiter",
     metadataNames: REPLENISHING_METADATA,
-    permitLimit: (limiter) => limiter.#permitLimit,
+    permitLimit: (limiter) => limiter.#settings.permitLimit,
     lend: (limiter, permits) => limiter.#lend(permits),
     charge: (limiter, permits, window) => limiter.#charge(permits, window),
     advance: (limiter) => limiter.#advance(),
     availableAt: (limiter, permits) => limiter.#availableAt(permits),
   };
 
-  readonly #queue: PermitQueue<FixedWindowRateLimiter>;
-  readonly #permitLimit: number;
-  readonly #windowMs: number;
+  static #lastSettings: FixedWindowSettings | undefined;
+
+  readonly #queue: PermitQueue<FixedWindowRateLimiter, FixedWindowSettings>;
   /** Where the grid of windows starts; in manual mode, where the present window does. */
   #start: number;
   /** The number of the present window on that grid. */
@@ -103,16 +108,17 @@ export class FixedWindowRateLimiter extends ReplenishingRateLimiter {
     checkOptionNames(options, ["permitLimit", "windowMs", ...REPLENISHING_OPTION_NAMES]);
     const { permitLimit, windowMs } = options;
     checkInteger("options.permitLimit", permitLimit, 1);
-    const settings = readQueueSettings(options);
+    const queueSettings = readQueueSettings(options, FixedWindowRateLimiter.#algorithm);
     checkDuration("options.windowMs", windowMs);
-    this.#permitLimit = permitLimit;
-    this.#windowMs = windowMs;
-    this.#queue = new PermitQueue(this, FixedWindowRateLimiter.#algorithm, settings, permitLimit);
+    const last = FixedWindowRateLimiter.#lastSettings;
+    const settings = shareSettings(last, { ...queueSettings, permitLimit, windowMs });
+    FixedWindowRateLimiter.#lastSettings = settings;
+    this.#queue = new PermitQueue(this, settings, permitLimit);
     this.#start = this.#queue.fullSince;
   }
 
   override get replenishmentPeriodMs(): number {
-    return this.#windowMs;
+    return this.#settings.windowMs;
   }
 
   override get isAutoReplenishing(): boolean {
@@ -128,7 +134,7 @@ export class FixedWindowRateLimiter extends ReplenishingRateLimiter {
   override tryReplenish(): boolean {
     if (this.#queue.settings.isAuto) return false;
     const now = this.#queue.clock.now();
-    if (now - this.#start >= this.#windowMs) {
+    if (now - this.#start >= this.#settings.windowMs) {
       this.#start = now;
       this.#replenish(1, now);
     }
@@ -192,14 +198,18 @@ export class FixedWindowRateLimiter extends ReplenishingRateLimiter {
     return this.#queue;
   }
 
+  get #settings(): FixedWindowSettings {
+    return this.#queue.settings;
+  }
+
   /** Brings the limiter up to the present, and returns that. */
   #advance(): number {
     const queue = this.#queue;
     const now = queue.clock.now();
     if (queue.settings.isAuto && now >= this.#boundaryIn(1)) {
-      const passed = lastBoundary(this.#start, this.#windowMs, now) - this.#window;
-      const missing = this.#permitLimit - queue.available;
-      const fullAt = this.#boundaryIn(Math.ceil(missing / this.#permitLimit));
+      const passed = lastBoundary(this.#start, this.#settings.windowMs, now) - this.#window;
+      const missing = this.#settings.permitLimit - queue.available;
+      const fullAt = this.#boundaryIn(Math.ceil(missing / this.#settings.permitLimit));
       this.#window += passed;
       this.#replenish(passed, fullAt);
     }
@@ -208,17 +218,17 @@ export class FixedWindowRateLimiter extends ReplenishingRateLimiter {
 
   /** Fills the counter up. A debt is more than one window's permits; each window pays what it can. */
   #replenish(windows: number, fullAt: number): void {
-    const missing = this.#permitLimit - this.#queue.available;
-    if (missing > 0) this.#queue.replenish(Math.min(missing, windows * this.#permitLimit), fullAt);
+    const missing = this.#settings.permitLimit - this.#queue.available;
+    if (missing > 0) this.#queue.replenish(Math.min(missing, windows * this.#settings.permitLimit), fullAt);
   }
 
   #availableAt(permits: number): number {
     const missing = permits - this.#queue.available;
-    return this.#boundaryIn(Math.max(1, Math.ceil(missing / this.#permitLimit)));
+    return this.#boundaryIn(Math.max(1, Math.ceil(missing / this.#settings.permitLimit)));
   }
 
   #boundaryIn(windows: number): number {
-    return boundaryAt(this.#start, this.#windowMs, this.#window + windows);
+    return boundaryAt(this.#start, this.#settings.windowMs, this.#window + windows);
   }
 
   /** Tells one window from another. */

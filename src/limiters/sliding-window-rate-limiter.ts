@@ -8,7 +8,7 @@ import { checkDuration, checkInteger, checkOptionNames } from "../contract/valid
 import { ChargedLease } from "../queue/charged-lease.js";
 import type { PermitAlgorithm } from "../queue/permit-algorithm.js";
 import { PermitQueue } from "../queue/permit-queue.js";
-import { readQueueSettings } from "../queue/queue-settings.js";
+import { type QueueSettings, readQueueSettings, shareSettings } from "../queue/queue-settings.js";
 import { boundaryAt, lastBoundary } from "../time/grid.js";
 import {
   REPLENISHING_METADATA,
@@ -56,6 +56,11 @@ export interface SlidingWindowRateLimiterOptions extends ReplenishingOptions {
   readonly segmentsPerWindow: number;
 }
 
+interface SlidingWindowSettings extends QueueSettings<SlidingWindowRateLimiter> {
+  readonly permitLimit: number;
+  readonly segmentMs: number;
+}
+
 /**
  * Limits how much is admitted in a window of time that moves along in segments. What was taken in a segment comes back
  * when that segment is a whole window old.
@@ -88,16 +93,16 @@ export class SlidingWindowRateLimiter extends ReplenishingRateLimiter {
   static readonly #algorithm: PermitAlgorithm<SlidingWindowRateLimiter> = {
     limiterName: "SlidingWindowRateLimiter",
     metadataNames: REPLENISHING_METADATA,
-    permitLimit: (limiter) => limiter.#permitLimit,
+    permitLimit: (limiter) => limiter.#settings.permitLimit,
     lend: (limiter, permits) => limiter.#lend(permits),
     charge: (limiter, permits, segment) => limiter.#charge(permits, segment),
     advance: (limiter) => limiter.#advance(),
     availableAt: (limiter, permits) => limiter.#availableAt(permits),
   };
 
-  readonly #queue: PermitQueue<SlidingWindowRateLimiter>;
-  readonly #permitLimit: number;
-  readonly #segmentMs: number;
+  static #lastSettings: SlidingWindowSettings | undefined;
+
+  readonly #queue: PermitQueue<SlidingWindowRateLimiter, SlidingWindowSettings>;
   /** What was taken in each segment of the window, as a ring; available is the limit less all of them. */
   readonly #taken: number[];
   /** Where in the ring the present segment is. */
@@ -118,18 +123,20 @@ export class SlidingWindowRateLimiter extends ReplenishingRateLimiter {
     const { permitLimit, windowMs, segmentsPerWindow } = options;
     checkInteger("options.permitLimit", permitLimit, 1);
     checkInteger("options.segmentsPerWindow", segmentsPerWindow, 1, MOST_SEGMENTS);
-    const settings = readQueueSettings(options);
+    const queueSettings = readQueueSettings(options, SlidingWindowRateLimiter.#algorithm);
     checkDuration("options.windowMs", windowMs);
-    this.#permitLimit = permitLimit;
-    this.#segmentMs = windowMs / segmentsPerWindow;
+    const last = SlidingWindowRateLimiter.#lastSettings;
+    const segmentMs = windowMs / segmentsPerWindow;
+    const settings = shareSettings(last, { ...queueSettings, permitLimit, segmentMs });
+    SlidingWindowRateLimiter.#lastSettings = settings;
     this.#taken = new Array<number>(segmentsPerWindow).fill(0);
-    this.#queue = new PermitQueue(this, SlidingWindowRateLimiter.#algorithm, settings, permitLimit);
+    this.#queue = new PermitQueue(this, settings, permitLimit);
     this.#start = this.#queue.fullSince;
   }
 
   /** How long a segment is, in milliseconds. */
   override get replenishmentPeriodMs(): number {
-    return this.#segmentMs;
+    return this.#settings.segmentMs;
   }
 
   override get isAutoReplenishing(): boolean {
@@ -145,7 +152,7 @@ export class SlidingWindowRateLimiter extends ReplenishingRateLimiter {
   override tryReplenish(): boolean {
     if (this.#isAuto) return false;
     const now = this.#queue.clock.now();
-    if (now - this.#start >= this.#segmentMs) {
+    if (now - this.#start >= this.#settings.segmentMs) {
       this.#start = now;
       this.#move(1);
     }
@@ -209,12 +216,16 @@ export class SlidingWindowRateLimiter extends ReplenishingRateLimiter {
     return this.#queue;
   }
 
+  get #settings(): SlidingWindowSettings {
+    return this.#queue.settings;
+  }
+
   /** Brings the limiter up to the present, and returns that. */
   #advance(): number {
     const queue = this.#queue;
     const now = queue.clock.now();
     if (this.#isAuto && now >= this.#boundaryIn(1)) {
-      this.#move(lastBoundary(this.#start, this.#segmentMs, now) - this.#segment);
+      this.#move(lastBoundary(this.#start, this.#settings.segmentMs, now) - this.#segment);
     }
     return now;
   }
@@ -231,7 +242,7 @@ export class SlidingWindowRateLimiter extends ReplenishingRateLimiter {
       if (leaving === 0) continue;
       taken[this.#position] = 0;
       freed += leaving;
-      if (available + freed === this.#permitLimit)
+      if (available + freed === this.#settings.permitLimit)
         fullAt = this.#isAuto ? this.#boundaryIn(moved) : this.#start;
     }
     this.#segment += segments;
@@ -247,11 +258,11 @@ export class SlidingWindowRateLimiter extends ReplenishingRateLimiter {
       if (missing <= 0) return this.#boundaryIn(age);
     }
     // More than a window's permits: those that come back within a window will be taken and come back once more.
-    return this.#boundaryIn(segments * (1 + Math.ceil(missing / this.#permitLimit)));
+    return this.#boundaryIn(segments * (1 + Math.ceil(missing / this.#settings.permitLimit)));
   }
 
   #boundaryIn(segments: number): number {
-    return boundaryAt(this.#start, this.#segmentMs, (this.#isAuto ? this.#segment : 0) + segments);
+    return boundaryAt(this.#start, this.#settings.segmentMs, (this.#isAuto ? this.#segment : 0) + segments);
   }
 
   get #isAuto(): boolean {

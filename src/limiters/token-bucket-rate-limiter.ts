@@ -8,14 +8,14 @@ import { checkChoice, checkDuration, checkInteger, checkOptionNames } from "../c
 import { ChargedLease } from "../queue/charged-lease.js";
 import type { PermitAlgorithm } from "../queue/permit-algorithm.js";
 import { PermitQueue } from "../queue/permit-queue.js";
-import { readQueueSettings } from "../queue/queue-settings.js";
+import { type QueueSettings, readQueueSettings, shareSettings } from "../queue/queue-settings.js";
 import { boundaryAt, lastBoundary } from "../time/grid.js";
 import {
   REPLENISHING_METADATA,
   REPLENISHING_OPTION_NAMES,
   type ReplenishingOptions,
 } from "./replenishing-options.js";
-import { TokenAccrual } from "./token-accrual.js";
+import { TokenRate } from "./token-rate.js";
 
 /*
  * A steady rate, with a reserve for bursts.
@@ -55,6 +55,15 @@ export interface TokenBucketRateLimiterOptions extends ReplenishingOptions {
   readonly refill?: "stepped" | "continuous" | undefined;
 }
 
+interface TokenBucketSettings extends QueueSettings<TokenBucketRateLimiter> {
+  readonly tokenLimit: number;
+  readonly tokensPerPeriod: number;
+  readonly periodMs: number;
+  /** Whether tokens come in steps, and not in proportion to time. */
+  readonly isStepped: boolean;
+  readonly rate: TokenRate;
+}
+
 /**
  * Limits the average rate, and lets bursts through from a reserve of tokens.
  *
@@ -92,22 +101,21 @@ export class TokenBucketRateLimiter extends ReplenishingRateLimiter {
     limiterName: "TokenBucketRateLimiter",
     metadataNames: REPLENISHING_METADATA,
     retryCountsQueue: true,
-    permitLimit: (limiter) => limiter.#tokenLimit,
+    permitLimit: (limiter) => limiter.#settings.tokenLimit,
     lend: (limiter, permits) => limiter.#lend(permits),
     charge: (limiter, permits) => limiter.#charge(permits),
     advance: (limiter) => limiter.#advance(),
     availableAt: (limiter, permits) => limiter.#availableAt(permits),
   };
 
-  readonly #queue: PermitQueue<TokenBucketRateLimiter>;
-  readonly #tokenLimit: number;
-  readonly #tokensPerPeriod: number;
-  readonly #periodMs: number;
+  static #lastSettings: TokenBucketSettings | undefined;
+
+  readonly #queue: PermitQueue<TokenBucketRateLimiter, TokenBucketSettings>;
   readonly #start: number;
-  /** How tokens accrue in proportion to time; undefined when they come in steps. */
-  readonly #accrual: TokenAccrual | undefined;
-  /** How many steps have come. */
-  #steps = 0;
+  /** Up to which tick tokens have been counted; or, when they come in steps, how many steps have come. */
+  #tick = 0;
+  /** The part of the next token that was there at that tick; see `TokenRate`. */
+  #part = 0;
 
   /**
    * @param options - `tokenLimit`, `tokensPerPeriod` and `replenishmentPeriodMs`, and optionally `refill`, `queueLimit`,
@@ -126,22 +134,30 @@ export class TokenBucketRateLimiter extends ReplenishingRateLimiter {
     const { tokenLimit, tokensPerPeriod, replenishmentPeriodMs, refill = "stepped" } = options;
     checkInteger("options.tokenLimit", tokenLimit, 1);
     checkInteger("options.tokensPerPeriod", tokensPerPeriod, 1);
-    const settings = readQueueSettings(options);
+    const queueSettings = readQueueSettings(options, TokenBucketRateLimiter.#algorithm);
     checkDuration("options.replenishmentPeriodMs", replenishmentPeriodMs);
     checkChoice("options.refill", refill, ["stepped", "continuous"]);
-    this.#tokenLimit = tokenLimit;
-    this.#tokensPerPeriod = tokensPerPeriod;
-    this.#periodMs = replenishmentPeriodMs;
-    this.#queue = new PermitQueue(this, TokenBucketRateLimiter.#algorithm, settings, tokenLimit);
+    const last = TokenBucketRateLimiter.#lastSettings;
+    const isStepped = queueSettings.isAuto && refill === "stepped";
+    const isAlike =
+      last?.tokensPerPeriod === tokensPerPeriod &&
+      last.periodMs === replenishmentPeriodMs &&
+      last.isStepped === isStepped;
+    const settings = shareSettings(last, {
+      ...queueSettings,
+      tokenLimit,
+      tokensPerPeriod,
+      periodMs: replenishmentPeriodMs,
+      isStepped,
+      rate: isAlike ? last.rate : new TokenRate(tokensPerPeriod, replenishmentPeriodMs),
+    });
+    TokenBucketRateLimiter.#lastSettings = settings;
+    this.#queue = new PermitQueue(this, settings, tokenLimit);
     this.#start = this.#queue.fullSince;
-    this.#accrual =
-      settings.isAuto && refill === "stepped"
-        ? undefined
-        : new TokenAccrual(tokensPerPeriod, replenishmentPeriodMs);
   }
 
   override get replenishmentPeriodMs(): number {
-    return this.#periodMs;
+    return this.#settings.periodMs;
   }
 
   override get isAutoReplenishing(): boolean {
@@ -157,7 +173,7 @@ export class TokenBucketRateLimiter extends ReplenishingRateLimiter {
   override tryReplenish(): boolean {
     if (this.#queue.settings.isAuto) return false;
     const now = this.#advance();
-    if (this.#accrual !== undefined) this.#accrue(this.#accrual, now, now);
+    this.#accrue(now, now);
     return true;
   }
 
@@ -218,49 +234,66 @@ export class TokenBucketRateLimiter extends ReplenishingRateLimiter {
     return this.#queue;
   }
 
+  get #settings(): TokenBucketSettings {
+    return this.#queue.settings;
+  }
+
   /** Brings the limiter up to the present, and returns that. */
   #advance(): number {
     const queue = this.#queue;
-    const now = queue.clock.now();
-    const accrual = this.#accrual;
-    if (accrual === undefined) {
+    const { settings } = queue;
+    const now = settings.clock.now();
+    if (settings.isStepped) {
       if (now >= this.#boundaryIn(1))
-        this.#step(lastBoundary(this.#start, this.#periodMs, now) - this.#steps);
-    } else if (queue.available >= this.#tokenLimit) {
-      accrual.rest(TokenAccrual.tickAt(now, this.#start));
-    } else if (queue.settings.isAuto) {
-      this.#accrue(accrual, now);
+        this.#step(lastBoundary(this.#start, settings.periodMs, now) - this.#tick);
+    } else if (queue.available >= settings.tokenLimit) {
+      this.#rest(now);
+    } else if (settings.isAuto) {
+      this.#accrue(now);
     }
     return now;
   }
 
   #step(steps: number): void {
-    const missing = this.#tokenLimit - this.#queue.available;
-    const fullAt = this.#boundaryIn(Math.ceil(missing / this.#tokensPerPeriod));
-    this.#steps += steps;
-    if (missing > 0) this.#queue.replenish(Math.min(missing, steps * this.#tokensPerPeriod), fullAt);
+    const { tokenLimit, tokensPerPeriod } = this.#settings;
+    const missing = tokenLimit - this.#queue.available;
+    const fullAt = this.#boundaryIn(Math.ceil(missing / tokensPerPeriod));
+    this.#tick += steps;
+    if (missing > 0) this.#queue.replenish(Math.min(missing, steps * tokensPerPeriod), fullAt);
+  }
+
+  /** Lets time pass for which nothing is earned, since the bucket is full. */
+  #rest(now: number): void {
+    this.#tick = Math.max(this.#tick, TokenRate.tickAt(now, this.#start));
+    this.#part = 0;
   }
 
   /** Adds what has accrued. If that fills the bucket, it has been full since `fullAt`, or since it was if that is left out. */
-  #accrue(accrual: TokenAccrual, now: number, fullAt?: number): void {
-    const missing = this.#tokenLimit - this.#queue.available;
-    if (missing <= 0) return;
-    const tokens = accrual.earn(TokenAccrual.tickAt(now, this.#start), missing);
-    if (tokens > 0)
-      this.#queue.replenish(tokens, fullAt ?? this.#start + TokenAccrual.msAt(accrual.fullTick));
+  #accrue(now: number, fullAt?: number): void {
+    const { rate, tokenLimit } = this.#settings;
+    const missing = tokenLimit - this.#queue.available;
+    const elapsed = TokenRate.tickAt(now, this.#start) - this.#tick;
+    const tokens = missing > 0 ? rate.tokensIn(elapsed, this.#part) : 0;
+    if (tokens <= 0) return;
+    const fullTick = tokens < missing ? 0 : rate.tickFor(missing, this.#tick, this.#part);
+    this.#part = rate.partAfter(elapsed, this.#part);
+    this.#tick += elapsed;
+    if (tokens >= missing) this.#part = 0;
+    this.#queue.replenish(Math.min(tokens, missing), fullAt ?? this.#start + TokenRate.msAt(fullTick));
   }
 
   #availableAt(permits: number): number {
+    const { rate, tokenLimit, tokensPerPeriod, isStepped } = this.#settings;
     const missing = Math.max(1, permits - this.#queue.available);
-    if (this.#accrual !== undefined) return this.#start + TokenAccrual.msAt(this.#accrual.tickFor(missing));
+    if (!isStepped) return this.#start + TokenRate.msAt(rate.tickFor(missing, this.#tick, this.#part));
     // What a step brings beyond the brim is lost: those who are ahead get no more out of it than a full bucket.
-    const beyond = this.#tokensPerPeriod > this.#tokenLimit ? Math.max(0, permits - this.#tokenLimit) : 0;
-    const steps = Math.ceil(Math.max(0, missing - beyond) / this.#tokensPerPeriod);
-    return this.#boundaryIn(Math.max(1, steps + Math.ceil(beyond / this.#tokenLimit)));
+    const beyond = tokensPerPeriod > tokenLimit ? Math.max(0, permits - tokenLimit) : 0;
+    const steps = Math.ceil(Math.max(0, missing - beyond) / tokensPerPeriod);
+    return this.#boundaryIn(Math.max(1, steps + Math.ceil(beyond / tokenLimit)));
   }
 
   #boundaryIn(steps: number): number {
-    return boundaryAt(this.#start, this.#periodMs, this.#steps + steps);
+    return boundaryAt(this.#start, this.#settings.periodMs, this.#tick + steps);
   }
 
   #lend(permits: number): RateLimitLease {
@@ -269,9 +302,10 @@ export class TokenBucketRateLimiter extends ReplenishingRateLimiter {
 
   #charge(permits: number): number {
     const now = this.#advance();
-    const missing = Math.max(0, this.#tokenLimit - this.#queue.available);
+    const { tokenLimit, isStepped } = this.#settings;
+    const missing = Math.max(0, tokenLimit - this.#queue.available);
     // What goes back beyond the brim is lost, like any other token, and so is the part of one that has accrued.
-    if (permits <= -missing) this.#accrual?.rest(TokenAccrual.tickAt(now, this.#start));
+    if (permits <= -missing && !isStepped) this.#rest(now);
     this.#queue.charge(Math.max(permits, -missing), now);
     return 0;
   }

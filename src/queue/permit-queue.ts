@@ -38,10 +38,11 @@ const PAUSED = 2;
 /** Somebody waits. */
 const WAITING = 4;
 
-export class PermitQueue<Limiter> implements Inside, BacklogOwner, Refuser {
+export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = QueueSettings<Limiter>>
+  implements Inside, BacklogOwner, Refuser
+{
   readonly limiter: Limiter;
-  readonly algorithm: PermitAlgorithm<Limiter>;
-  readonly settings: QueueSettings;
+  readonly settings: Settings;
   /** Permits that can be taken now. Below 0: a debt, from a lowered limit or a cost that turned out higher. */
   available: number;
   /** Since when all permits have been there; NaN when nobody has looked since. Means nothing while some are out. */
@@ -50,19 +51,16 @@ export class PermitQueue<Limiter> implements Inside, BacklogOwner, Refuser {
   #succeeded = 0;
   #failed = 0;
   #backlog: Backlog | undefined = undefined;
-  #plainRefusal: RefusedLease | undefined = undefined;
 
-  constructor(
-    limiter: Limiter,
-    algorithm: PermitAlgorithm<Limiter>,
-    settings: QueueSettings,
-    available: number,
-  ) {
+  constructor(limiter: Limiter, settings: Settings, available: number) {
     this.limiter = limiter;
-    this.algorithm = algorithm;
     this.settings = settings;
     this.available = available;
     this.fullSince = settings.clock.now();
+  }
+
+  get algorithm(): PermitAlgorithm<Limiter> {
+    return this.settings.algorithm;
   }
 
   get clock(): Clock {
@@ -96,16 +94,18 @@ export class PermitQueue<Limiter> implements Inside, BacklogOwner, Refuser {
     }
   }
 
+  /** Counts one more refusal like one before, if that is all there is to it: nothing is free, and nothing is unusual. */
+  refuseAgain(): boolean {
+    if (this.#state !== OPEN || this.available > 0) return false;
+    this.#failed += 1;
+    return true;
+  }
+
   /**
    * Answers an attempt of any count. The limiter has brought itself up to the present; `now` is that present, where the
    * limiter has read the clock for it.
    */
   attempt(permits: number, now?: number): RateLimitLease {
-    // Shedding must not spend what it protects: the most common refusal, once made, is the cheapest path of all.
-    if (permits === 1 && this.#state === OPEN && this.available <= 0 && this.#plainRefusal !== undefined) {
-      this.#failed += 1;
-      return this.#plainRefusal;
-    }
     checkPermitCount(permits);
     this.#checkRequest(permits);
     this.refresh(now);
@@ -405,10 +405,7 @@ export class PermitQueue<Limiter> implements Inside, BacklogOwner, Refuser {
       const at = algorithm.availableAt?.(this.limiter, Math.max(1, permits) + ahead) ?? now;
       return new RefusedLease(this, reason, waitFor(at, now), foundNoRoom);
     }
-    if (foundNoRoom) return new RefusedLease(this, reason, undefined, true);
-    // Nothing in it differs from one refused attempt to the next, so they share it.
-    this.#plainRefusal ??= new RefusedLease(this, "limit_reached");
-    return this.#plainRefusal;
+    return new RefusedLease(this, reason, undefined, foundNoRoom);
   }
 
   #refuse(reason: RejectionReason, retryAfterMs?: number): RateLimitLease {

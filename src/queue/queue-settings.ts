@@ -7,6 +7,7 @@ import {
   checkMethods,
 } from "../contract/validation.js";
 import { systemClock } from "../time/system-clock.js";
+import type { PermitAlgorithm } from "./permit-algorithm.js";
 
 /**
  * Who goes first when permits come back. The first in order also blocks: nobody behind it is served before it, however
@@ -46,8 +47,12 @@ export interface QueueOptions {
 
 export const QUEUE_OPTION_NAMES = ["queueLimit", "queueProcessingOrder", "queueTimeoutMs", "clock"] as const;
 
-/** The same options, checked and complete. */
-export interface QueueSettings {
+/**
+ * The same options, checked and complete. Limiters that are made alike share them (see `shareSettings`), so that a limiter of
+ * many is small.
+ */
+export interface QueueSettings<Limiter = unknown> {
+  readonly algorithm: PermitAlgorithm<Limiter>;
   readonly queueLimit: number;
   readonly queueProcessingOrder: QueueProcessingOrder;
   /** Infinite when unbounded. */
@@ -57,9 +62,10 @@ export interface QueueSettings {
   readonly isAuto: boolean;
 }
 
-export function readQueueSettings(
+export function readQueueSettings<Limiter>(
   options: QueueOptions & { readonly autoReplenishment?: boolean | undefined },
-): QueueSettings {
+  algorithm: PermitAlgorithm<Limiter>,
+): QueueSettings<Limiter> {
   const {
     queueLimit = 0,
     queueProcessingOrder = "oldestFirst",
@@ -77,10 +83,18 @@ export function readQueueSettings(
   checkMethods("options.clock", clock, ["now", "setTimer"]);
   checkBoolean("options.autoReplenishment", autoReplenishment);
   return {
+    algorithm,
     queueLimit,
     queueProcessingOrder,
     queueTimeoutMs: queueTimeoutMs ?? Number.POSITIVE_INFINITY,
     clock,
     isAuto: autoReplenishment,
   };
+}
+
+/** The settings that were used last, if the new ones are the same. */
+export function shareSettings<Settings extends object>(last: Settings | undefined, next: Settings): Settings {
+  if (last === undefined) return next;
+  for (const key in next) if (last[key] !== next[key]) return next;
+  return last;
 }

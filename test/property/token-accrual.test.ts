@@ -1,12 +1,47 @@
 import { type RateLimitLease, TokenBucketRateLimiter } from "headgate";
 import { describe, expect, test } from "vitest";
-import { TokenAccrual } from "../../src/limiters/token-accrual.js";
+import { TokenRate } from "../../src/limiters/token-rate.js";
 import { ManualClock, Random, SEED } from "./support.js";
 
 /** All steps together, a third for each part. By hand: HEADGATE_STEPS=10000000. */
 const STEPS = Number(process.env["HEADGATE_STEPS"] ?? 1_000_000);
 const STEPS_PER_RATE = 500;
 const MAX = Number.MAX_SAFE_INTEGER;
+
+/** A bucket's worth of a rate: what the limiter does with it, and nothing else. */
+class TokenAccrual {
+  readonly #rate: TokenRate;
+  #tick = 0;
+  #part = 0;
+  fullTick = 0;
+
+  constructor(tokensPerPeriod: number, periodMs: number) {
+    this.#rate = new TokenRate(tokensPerPeriod, periodMs);
+  }
+
+  rest(tick: number): void {
+    this.#tick = Math.max(this.#tick, tick);
+    this.#part = 0;
+  }
+
+  earn(tick: number, missing: number): number {
+    const elapsed = tick - this.#tick;
+    const tokens = this.#rate.tokensIn(elapsed, this.#part);
+    if (tokens <= 0) return 0;
+    if (tokens >= missing) {
+      this.fullTick = this.tickFor(missing);
+      this.rest(tick);
+      return missing;
+    }
+    this.#part = this.#rate.partAfter(elapsed, this.#part);
+    this.#tick = tick;
+    return tokens;
+  }
+
+  tickFor(tokens: number): number {
+    return this.#rate.tickFor(tokens, this.#tick, this.#part);
+  }
+}
 
 function ceilQuotient(a: bigint, b: bigint): bigint {
   return (a + b - 1n) / b;
