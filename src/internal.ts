@@ -9,5 +9,11 @@ export {
   type LimiterSnapshot,
 } from "./contract/inside.js";
 export { outcomeOfError, outcomeOfValue } from "./contract/outcome.js";
-export { requestWith } from "./contract/rate-limiter.js";
-export { checkFunction, checkNumber, checkOptionNames, wrongType } from "./contract/validation.js";
+export { promiseOf, request, requestWith } from "./contract/rate-limiter.js";
+export {
+  checkFunction,
+  checkMethods,
+  checkNumber,
+  checkOptionNames,
+  wrongType,
+} from "./contract/validation.js";

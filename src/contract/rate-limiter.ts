@@ -36,6 +36,14 @@ export function requestWith(
   return door.acquireWith(permitCount, options, sink);
 }
 
+/** The options for each member of a chain in turn: with what is left of `maxWaitMs`, by the clock that they live by. */
+export function remainingWait(clock: Clock | undefined, options: AcquireOptions): () => AcquireOptions {
+  const { maxWaitMs = 0 } = options;
+  if (clock === undefined || maxWaitMs <= 0) return () => options;
+  const deadline = clock.now() + maxWaitMs;
+  return () => ({ ...options, maxWaitMs: Math.max(0, deadline - clock.now()) });
+}
+
 /** Makes a promise of a request with a sink, if it has to wait. */
 export function promiseOf(
   start: (sink: AcquireSink) => RateLimitLease | AcquireTicket,
@@ -273,22 +281,10 @@ class ChainedRateLimiter extends RateLimiter implements Inside {
     sink: AcquireSink,
   ): RateLimitLease | AcquireTicket {
     this.checkUsable();
-    const { clock } = this;
-    const { maxWaitMs = 0 } = options;
-    if (clock === undefined || maxWaitMs <= 0) {
-      return acquireInTurn(
-        this.#limiters,
-        (limiter, next) => requestWith(limiter, permitCount, options, next),
-        sink,
-      );
-    }
-    const deadline = clock.now() + maxWaitMs;
+    const remaining = remainingWait(this.clock, options);
     return acquireInTurn(
       this.#limiters,
-      (limiter, next) => {
-        const left = Math.max(0, deadline - clock.now());
-        return requestWith(limiter, permitCount, { ...options, maxWaitMs: left }, next);
-      },
+      (limiter, next) => requestWith(limiter, permitCount, remaining(), next),
       sink,
     );
   }

@@ -11,10 +11,11 @@ import { PermitQueue } from "../queue/permit-queue.js";
 import {
   QUEUE_OPTION_NAMES,
   type QueueOptions,
-  type QueueSettings,
-  readQueueSettings,
+  QueueSettings,
   shareSettings,
 } from "../queue/queue-settings.js";
+
+const OPTION_NAMES = ["permitLimit", ...QUEUE_OPTION_NAMES];
 
 /*
  * How much may run at the same time.
@@ -98,16 +99,16 @@ export class ConcurrencyLimiter extends RateLimiter {
   #refusal: RateLimitLease | undefined = undefined;
 
   /**
-   * @param options - `permitLimit`, and optionally `queueLimit`, `queueProcessingOrder` and `clock`.
+   * @param options - `permitLimit`, and optionally `queueLimit`, `queueProcessingOrder`, `queueTimeoutMs` and `clock`.
    * @throws TypeError when an option has the wrong type or an unknown name; RangeError when a number is out of range.
    */
   constructor(options: ConcurrencyLimiterOptions) {
     super();
-    checkOptionNames(options, ["permitLimit", ...QUEUE_OPTION_NAMES]);
+    checkOptionNames(options, OPTION_NAMES);
     checkInteger("options.permitLimit", options.permitLimit, 1);
     this.#permitLimit = options.permitLimit;
-    const read = readQueueSettings(options, ConcurrencyLimiter.#algorithm);
-    const settings = shareSettings(ConcurrencyLimiter.#lastSettings, read);
+    const last = ConcurrencyLimiter.#lastSettings;
+    const settings = shareSettings(last, new QueueSettings(options, ConcurrencyLimiter.#algorithm));
     ConcurrencyLimiter.#lastSettings = settings;
     this.#queue = new PermitQueue(this, settings, this.#permitLimit);
   }
@@ -169,7 +170,7 @@ export class ConcurrencyLimiter extends RateLimiter {
 
   /**
    * How long a request would wait, in milliseconds, if it were made now; 0 when it would be granted at once. Goes by the pace
-   * at which permits have been handed over to those who waited; undefined until 10 have been. Changes nothing.
+   * at which permits are handed over to those who wait; undefined until 10 have been since somebody began to. Changes nothing.
    *
    * @throws TypeError, RangeError or {@link LimiterDisposedError} as `attemptAcquire` does.
    */

@@ -8,7 +8,7 @@ import { checkDuration, checkInteger, checkOptionNames } from "../contract/valid
 import { ChargedLease } from "../queue/charged-lease.js";
 import type { PermitAlgorithm } from "../queue/permit-algorithm.js";
 import { PermitQueue } from "../queue/permit-queue.js";
-import { type QueueSettings, readQueueSettings, shareSettings } from "../queue/queue-settings.js";
+import { QueueSettings, shareSettings } from "../queue/queue-settings.js";
 import { boundaryAt, lastBoundary } from "../time/grid.js";
 import {
   REPLENISHING_METADATA,
@@ -44,9 +44,20 @@ export interface FixedWindowRateLimiterOptions extends ReplenishingOptions {
   readonly windowMs: number;
 }
 
-interface FixedWindowSettings extends QueueSettings<FixedWindowRateLimiter> {
+const OPTION_NAMES = ["permitLimit", "windowMs", ...REPLENISHING_OPTION_NAMES];
+
+class FixedWindowSettings extends QueueSettings<FixedWindowRateLimiter> {
   readonly permitLimit: number;
   readonly windowMs: number;
+
+  constructor(options: FixedWindowRateLimiterOptions, algorithm: PermitAlgorithm<FixedWindowRateLimiter>) {
+    checkOptionNames(options, OPTION_NAMES);
+    checkInteger("options.permitLimit", options.permitLimit, 1);
+    super(options, algorithm);
+    checkDuration("options.windowMs", options.windowMs);
+    this.permitLimit = options.permitLimit;
+    this.windowMs = options.windowMs;
+  }
 }
 
 /**
@@ -99,21 +110,18 @@ export class FixedWindowRateLimiter extends ReplenishingRateLimiter {
   #window = 0;
 
   /**
-   * @param options - `permitLimit` and `windowMs`, and optionally `queueLimit`, `queueProcessingOrder`,
+   * @param options - `permitLimit` and `windowMs`, and optionally `queueLimit`, `queueProcessingOrder`, `queueTimeoutMs`,
    * `autoReplenishment` and `clock`.
    * @throws TypeError when an option has the wrong type or an unknown name; RangeError when a number is out of range.
    */
   constructor(options: FixedWindowRateLimiterOptions) {
     super();
-    checkOptionNames(options, ["permitLimit", "windowMs", ...REPLENISHING_OPTION_NAMES]);
-    const { permitLimit, windowMs } = options;
-    checkInteger("options.permitLimit", permitLimit, 1);
-    const queueSettings = readQueueSettings(options, FixedWindowRateLimiter.#algorithm);
-    checkDuration("options.windowMs", windowMs);
-    const last = FixedWindowRateLimiter.#lastSettings;
-    const settings = shareSettings(last, { ...queueSettings, permitLimit, windowMs });
+    const settings = shareSettings(
+      FixedWindowRateLimiter.#lastSettings,
+      new FixedWindowSettings(options, FixedWindowRateLimiter.#algorithm),
+    );
     FixedWindowRateLimiter.#lastSettings = settings;
-    this.#queue = new PermitQueue(this, settings, permitLimit);
+    this.#queue = new PermitQueue(this, settings, settings.permitLimit);
     this.#start = this.#queue.fullSince;
   }
 

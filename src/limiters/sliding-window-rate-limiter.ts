@@ -8,7 +8,7 @@ import { checkDuration, checkInteger, checkOptionNames } from "../contract/valid
 import { ChargedLease } from "../queue/charged-lease.js";
 import type { PermitAlgorithm } from "../queue/permit-algorithm.js";
 import { PermitQueue } from "../queue/permit-queue.js";
-import { type QueueSettings, readQueueSettings, shareSettings } from "../queue/queue-settings.js";
+import { QueueSettings, shareSettings } from "../queue/queue-settings.js";
 import { boundaryAt, lastBoundary } from "../time/grid.js";
 import {
   REPLENISHING_METADATA,
@@ -56,9 +56,26 @@ export interface SlidingWindowRateLimiterOptions extends ReplenishingOptions {
   readonly segmentsPerWindow: number;
 }
 
-interface SlidingWindowSettings extends QueueSettings<SlidingWindowRateLimiter> {
+const OPTION_NAMES = ["permitLimit", "windowMs", "segmentsPerWindow", ...REPLENISHING_OPTION_NAMES];
+
+class SlidingWindowSettings extends QueueSettings<SlidingWindowRateLimiter> {
   readonly permitLimit: number;
+  readonly segments: number;
   readonly segmentMs: number;
+
+  constructor(
+    options: SlidingWindowRateLimiterOptions,
+    algorithm: PermitAlgorithm<SlidingWindowRateLimiter>,
+  ) {
+    checkOptionNames(options, OPTION_NAMES);
+    checkInteger("options.permitLimit", options.permitLimit, 1);
+    checkInteger("options.segmentsPerWindow", options.segmentsPerWindow, 1, MOST_SEGMENTS);
+    super(options, algorithm);
+    checkDuration("options.windowMs", options.windowMs);
+    this.permitLimit = options.permitLimit;
+    this.segments = options.segmentsPerWindow;
+    this.segmentMs = options.windowMs / options.segmentsPerWindow;
+  }
 }
 
 /**
@@ -114,23 +131,18 @@ export class SlidingWindowRateLimiter extends ReplenishingRateLimiter {
 
   /**
    * @param options - `permitLimit`, `windowMs` and `segmentsPerWindow`, and optionally `queueLimit`,
-   * `queueProcessingOrder`, `autoReplenishment` and `clock`.
+   * `queueProcessingOrder`, `queueTimeoutMs`, `autoReplenishment` and `clock`.
    * @throws TypeError when an option has the wrong type or an unknown name; RangeError when a number is out of range.
    */
   constructor(options: SlidingWindowRateLimiterOptions) {
     super();
-    checkOptionNames(options, ["permitLimit", "windowMs", "segmentsPerWindow", ...REPLENISHING_OPTION_NAMES]);
-    const { permitLimit, windowMs, segmentsPerWindow } = options;
-    checkInteger("options.permitLimit", permitLimit, 1);
-    checkInteger("options.segmentsPerWindow", segmentsPerWindow, 1, MOST_SEGMENTS);
-    const queueSettings = readQueueSettings(options, SlidingWindowRateLimiter.#algorithm);
-    checkDuration("options.windowMs", windowMs);
-    const last = SlidingWindowRateLimiter.#lastSettings;
-    const segmentMs = windowMs / segmentsPerWindow;
-    const settings = shareSettings(last, { ...queueSettings, permitLimit, segmentMs });
+    const settings = shareSettings(
+      SlidingWindowRateLimiter.#lastSettings,
+      new SlidingWindowSettings(options, SlidingWindowRateLimiter.#algorithm),
+    );
     SlidingWindowRateLimiter.#lastSettings = settings;
-    this.#taken = new Array<number>(segmentsPerWindow).fill(0);
-    this.#queue = new PermitQueue(this, settings, permitLimit);
+    this.#taken = new Array<number>(settings.segments).fill(0);
+    this.#queue = new PermitQueue(this, settings, settings.permitLimit);
     this.#start = this.#queue.fullSince;
   }
 

@@ -8,7 +8,7 @@ import { checkChoice, checkDuration, checkInteger, checkOptionNames } from "../c
 import { ChargedLease } from "../queue/charged-lease.js";
 import type { PermitAlgorithm } from "../queue/permit-algorithm.js";
 import { PermitQueue } from "../queue/permit-queue.js";
-import { type QueueSettings, readQueueSettings, shareSettings } from "../queue/queue-settings.js";
+import { QueueSettings, shareSettings } from "../queue/queue-settings.js";
 import { boundaryAt, lastBoundary } from "../time/grid.js";
 import {
   REPLENISHING_METADATA,
@@ -55,14 +55,44 @@ export interface TokenBucketRateLimiterOptions extends ReplenishingOptions {
   readonly refill?: "stepped" | "continuous" | undefined;
 }
 
-interface TokenBucketSettings extends QueueSettings<TokenBucketRateLimiter> {
+const OPTION_NAMES = [
+  "tokenLimit",
+  "tokensPerPeriod",
+  "replenishmentPeriodMs",
+  "refill",
+  ...REPLENISHING_OPTION_NAMES,
+];
+
+class TokenBucketSettings extends QueueSettings<TokenBucketRateLimiter> {
   readonly tokenLimit: number;
   readonly tokensPerPeriod: number;
   readonly periodMs: number;
   /** Whether tokens come in steps, and not in proportion to time. */
   readonly isStepped: boolean;
   readonly rate: TokenRate;
+
+  constructor(
+    options: TokenBucketRateLimiterOptions,
+    algorithm: PermitAlgorithm<TokenBucketRateLimiter>,
+    last: TokenBucketSettings | undefined,
+  ) {
+    checkOptionNames(options, OPTION_NAMES);
+    const { tokenLimit, tokensPerPeriod, replenishmentPeriodMs, refill = "stepped" } = options;
+    checkInteger("options.tokenLimit", tokenLimit, 1);
+    checkInteger("options.tokensPerPeriod", tokensPerPeriod, 1);
+    super(options, algorithm);
+    checkDuration("options.replenishmentPeriodMs", replenishmentPeriodMs);
+    checkChoice("options.refill", refill, REFILLS);
+    this.tokenLimit = tokenLimit;
+    this.tokensPerPeriod = tokensPerPeriod;
+    this.periodMs = replenishmentPeriodMs;
+    this.isStepped = this.isAuto && refill === "stepped";
+    const isSameRate = last?.tokensPerPeriod === tokensPerPeriod && last.periodMs === replenishmentPeriodMs;
+    this.rate = isSameRate ? last.rate : new TokenRate(tokensPerPeriod, replenishmentPeriodMs);
+  }
 }
+
+const REFILLS = ["stepped", "continuous"] as const;
 
 /**
  * Limits the average rate, and lets bursts through from a reserve of tokens.
@@ -119,40 +149,18 @@ export class TokenBucketRateLimiter extends ReplenishingRateLimiter {
 
   /**
    * @param options - `tokenLimit`, `tokensPerPeriod` and `replenishmentPeriodMs`, and optionally `refill`, `queueLimit`,
-   * `queueProcessingOrder`, `autoReplenishment` and `clock`.
+   * `queueProcessingOrder`, `queueTimeoutMs`, `autoReplenishment` and `clock`.
    * @throws TypeError when an option has the wrong type or an unknown name; RangeError when a number is out of range.
    */
   constructor(options: TokenBucketRateLimiterOptions) {
     super();
-    checkOptionNames(options, [
-      "tokenLimit",
-      "tokensPerPeriod",
-      "replenishmentPeriodMs",
-      "refill",
-      ...REPLENISHING_OPTION_NAMES,
-    ]);
-    const { tokenLimit, tokensPerPeriod, replenishmentPeriodMs, refill = "stepped" } = options;
-    checkInteger("options.tokenLimit", tokenLimit, 1);
-    checkInteger("options.tokensPerPeriod", tokensPerPeriod, 1);
-    const queueSettings = readQueueSettings(options, TokenBucketRateLimiter.#algorithm);
-    checkDuration("options.replenishmentPeriodMs", replenishmentPeriodMs);
-    checkChoice("options.refill", refill, ["stepped", "continuous"]);
     const last = TokenBucketRateLimiter.#lastSettings;
-    const isStepped = queueSettings.isAuto && refill === "stepped";
-    const isAlike =
-      last?.tokensPerPeriod === tokensPerPeriod &&
-      last.periodMs === replenishmentPeriodMs &&
-      last.isStepped === isStepped;
-    const settings = shareSettings(last, {
-      ...queueSettings,
-      tokenLimit,
-      tokensPerPeriod,
-      periodMs: replenishmentPeriodMs,
-      isStepped,
-      rate: isAlike ? last.rate : new TokenRate(tokensPerPeriod, replenishmentPeriodMs),
-    });
+    const settings = shareSettings(
+      last,
+      new TokenBucketSettings(options, TokenBucketRateLimiter.#algorithm, last),
+    );
     TokenBucketRateLimiter.#lastSettings = settings;
-    this.#queue = new PermitQueue(this, settings, tokenLimit);
+    this.#queue = new PermitQueue(this, settings, settings.tokenLimit);
     this.#start = this.#queue.fullSince;
   }
 

@@ -4,7 +4,7 @@ import { acquireInTurn, attemptInTurn, throwAny } from "../contract/chain.js";
 import type { Clock } from "../contract/clock.js";
 import { LimiterDisposedError } from "../contract/errors.js";
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
-import { promiseOf, type RateLimiter, request } from "../contract/rate-limiter.js";
+import { promiseOf, type RateLimiter, remainingWait, request } from "../contract/rate-limiter.js";
 import { combineStatistics, type RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
 import {
   checkBoolean,
@@ -82,6 +82,8 @@ export interface KeyedRateLimiter<Resource, Key> extends PartitionedRateLimiter<
   /** Replenishes now all limiters that do not do so by themselves; true when there was one. Every 100 ms this happens anyway. */
   tryReplenish(): boolean;
 }
+
+const partitionClock: unique symbol = Symbol("headgate.clock");
 
 /** Asks as `acquire` does once the arguments are checked: a lease when nobody has to wait, else a promise. */
 let requestFor: <Resource>(
@@ -162,8 +164,7 @@ export abstract class PartitionedRateLimiter<Resource> implements Disposable, As
 
   /**
    * Makes one limiter of several: a lease is granted only when each of them, asked in this order, grants one. Everything is
-   * as `RateLimiter.createChained` says; `maxWaitMs`, however, bounds the wait in each of them. The chain does not own its
-   * limiters.
+   * as `RateLimiter.createChained` says. The chain does not own its limiters.
    *
    * @param limiters - One or more limiters for the same kind of resource.
    * @throws TypeError when there is none, or one is not a limiter.
@@ -210,7 +211,7 @@ export abstract class PartitionedRateLimiter<Resource> implements Disposable, As
     try {
       const onlyOptions = typeof permitCount === "object" && permitCount !== null && options === undefined;
       const count = onlyOptions ? 1 : permitCount;
-      const how = onlyOptions ? permitCount : (options ?? NO_OPTIONS);
+      const how = onlyOptions ? permitCount : options === undefined ? NO_OPTIONS : options;
       checkPermitCount(count);
       checkAcquireOptions(how);
       return Promise.resolve(requestFor(this, resource, count, how));
@@ -255,8 +256,9 @@ export abstract class PartitionedRateLimiter<Resource> implements Disposable, As
   }
 
   /**
-   * The limiter of one resource, for whatever takes a plain limiter. The partitioner runs once, now; the partition is looked
-   * up, and made if need be, at every call. Disposing it does nothing to the partition.
+   * The limiter of one resource, for whatever takes a plain limiter. In what \`create\` makes, the
+   * partitioner runs once, now, and the partition is looked up, and made if need be, at every call; elsewhere the partitioner
+   * runs at every call. Disposing it does nothing to the partition.
    */
   forResource(resource: Resource): ResourceRateLimiter {
     return new ResourceLimiter({
@@ -265,6 +267,15 @@ export abstract class PartitionedRateLimiter<Resource> implements Disposable, As
       getStatistics: () => this.getStatistics(resource),
       peek: () => undefined,
     });
+  }
+
+  /**
+   * The clock that it lives by, where that is known; a chain measures by it what is left of `maxWaitMs`.
+   *
+   * @internal
+   */
+  get [partitionClock](): Clock | undefined {
+    return undefined;
   }
 
   /** Gives up what the limiter holds; called by every dispose, so it must bear a second call. Does nothing here. */
@@ -317,6 +328,10 @@ class DefaultPartitionedRateLimiter<Resource, Key>
 
   get size(): number {
     return this.#partitions.size;
+  }
+
+  override get [partitionClock](): Clock {
+    return this.#partitions.clock;
   }
 
   override getStatistics(resource: Resource): RateLimiterStatistics | undefined {
@@ -426,7 +441,7 @@ class DefaultPartitionedRateLimiter<Resource, Key>
     const limiter = this.#limiterFor(partition);
     if (limiter === undefined) return this.#refuseOverflow();
     const answer = request(limiter, permitCount, options);
-    if ("then" in answer) this.#partitions.noteWaiter(partition.partitionKey);
+    if ("then" in answer) this.#partitions.noteWaiter(limiter);
     return answer;
   }
 
@@ -438,14 +453,14 @@ class DefaultPartitionedRateLimiter<Resource, Key>
 
 /** A limiter that others stand behind, which are not its own. */
 abstract class FrontRateLimiter<Resource> extends PartitionedRateLimiter<Resource> {
-  #isDisposed = false;
+  protected isDisposed = false;
 
   protected checkUsable(): void {
-    if (this.#isDisposed) throw new LimiterDisposedError("PartitionedRateLimiter");
+    if (this.isDisposed) throw new LimiterDisposedError("PartitionedRateLimiter");
   }
 
   protected override disposeCore(): void {
-    this.#isDisposed = true;
+    this.isDisposed = true;
   }
 }
 
@@ -455,6 +470,10 @@ class ChainedPartitionedRateLimiter<Resource> extends FrontRateLimiter<Resource>
   constructor(limiters: readonly PartitionedRateLimiter<Resource>[]) {
     super();
     this.#limiters = limiters;
+  }
+
+  override get [partitionClock](): Clock | undefined {
+    return this.#limiters.map((limiter) => limiter[partitionClock]).find((clock) => clock !== undefined);
   }
 
   override getStatistics(resource: Resource): RateLimiterStatistics {
@@ -473,8 +492,13 @@ class ChainedPartitionedRateLimiter<Resource> extends FrontRateLimiter<Resource>
     options: AcquireOptions,
   ): RateLimitLease | Promise<RateLimitLease> {
     this.checkUsable();
+    const remaining = remainingWait(this[partitionClock], options);
     return promiseOf((sink) =>
-      acquireInTurn(this.#limiters, (limiter) => requestFor(limiter, resource, permitCount, options), sink),
+      acquireInTurn(
+        this.#limiters,
+        (limiter) => requestFor(limiter, resource, permitCount, remaining()),
+        sink,
+      ),
     );
   }
 }
@@ -493,6 +517,10 @@ class TranslatedRateLimiter<Outer, Resource> extends FrontRateLimiter<Outer> {
     this.#inner = inner;
     this.#keyAdapter = keyAdapter;
     this.#leaveOpen = leaveOpen;
+  }
+
+  override get [partitionClock](): Clock | undefined {
+    return this.#inner[partitionClock];
   }
 
   override getStatistics(outer: Outer): RateLimiterStatistics | undefined {
@@ -520,12 +548,14 @@ class TranslatedRateLimiter<Outer, Resource> extends FrontRateLimiter<Outer> {
   }
 
   protected override disposeCore(): void {
+    const leavesInner = this.#leaveOpen || this.isDisposed;
     super.disposeCore();
-    if (!this.#leaveOpen) this.#inner.dispose();
+    if (!leavesInner) this.#inner.dispose();
   }
 
   protected override disposeAsyncCore(): Promise<void> | undefined {
+    const leavesInner = this.#leaveOpen || this.isDisposed;
     super.disposeCore();
-    return this.#leaveOpen ? undefined : this.#inner.disposeAsync();
+    return leavesInner ? undefined : this.#inner.disposeAsync();
   }
 }

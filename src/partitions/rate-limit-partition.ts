@@ -15,6 +15,13 @@ import {
   type TokenBucketRateLimiterOptions,
 } from "../limiters/token-bucket-rate-limiter.js";
 
+/** The same options with the refill that partitions have unless they say otherwise; what is no options at all is left as it is. */
+function continuous(options: TokenBucketRateLimiterOptions): TokenBucketRateLimiterOptions {
+  return typeof options === "object" && options?.refill === undefined
+    ? { ...options, refill: "continuous" }
+    : options;
+}
+
 /**
  * What a partitioner answers: which partition a resource belongs to, and how to make that partition's limiter when there is
  * none yet. Models .NET's `RateLimitPartition`.
@@ -87,7 +94,7 @@ export class RateLimitPartition<Key> {
   ): RateLimitPartition<Key> {
     return new RateLimitPartition(
       partitionKey,
-      (key) => new TokenBucketRateLimiter({ refill: "continuous", ...options(key) }),
+      (key) => new TokenBucketRateLimiter(continuous(options(key))),
     );
   }
 

@@ -84,9 +84,13 @@ export class Backlog {
     if (watch?.remove(waiter) === true) this.#watches.delete(watch.signal);
   }
 
-  /** Says that from now on somebody waits, after a time when nobody did. */
+  /**
+   * Says that from now on somebody waits, after a time when nobody did. What was known of the pace is forgotten: it would
+   * refuse newcomers long after it had changed, and so never be learned anew.
+   */
   noteFirst(now: number): void {
     this.#lastServedAt = now;
+    this.#servedPermits = 0;
   }
 
   /** Says that permits were handed over to those who wait. */

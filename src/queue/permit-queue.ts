@@ -378,7 +378,8 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     if (wanted <= this.available) return pauseMs;
     const availableAt = this.algorithm.availableAt?.(this.limiter, wanted);
     const waitMs = availableAt === undefined ? this.#backlog?.msToServe(wanted) : waitFor(availableAt, now);
-    return waitMs === undefined ? undefined : Math.max(pauseMs, waitMs);
+    if (waitMs === undefined) return pauseMs > 0 ? pauseMs : undefined;
+    return Math.max(pauseMs, waitMs);
   }
 
   #grant(permits: number): RateLimitLease {

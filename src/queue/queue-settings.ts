@@ -47,11 +47,14 @@ export interface QueueOptions {
 
 export const QUEUE_OPTION_NAMES = ["queueLimit", "queueProcessingOrder", "queueTimeoutMs", "clock"] as const;
 
+const ORDERS: readonly QueueProcessingOrder[] = ["oldestFirst", "newestFirst", "highestPriorityFirst"];
+const CLOCK_METHODS = ["now", "setTimer"] as const;
+
 /**
  * The same options, checked and complete. Limiters that are made alike share them (see `shareSettings`), so that a limiter of
  * many is small.
  */
-export interface QueueSettings<Limiter = unknown> {
+export class QueueSettings<Limiter = unknown> {
   readonly algorithm: PermitAlgorithm<Limiter>;
   readonly queueLimit: number;
   readonly queueProcessingOrder: QueueProcessingOrder;
@@ -60,40 +63,37 @@ export interface QueueSettings<Limiter = unknown> {
   readonly clock: Clock;
   /** Whether the passing of time alone changes anything. */
   readonly isAuto: boolean;
-}
 
-export function readQueueSettings<Limiter>(
-  options: QueueOptions & { readonly autoReplenishment?: boolean | undefined },
-  algorithm: PermitAlgorithm<Limiter>,
-): QueueSettings<Limiter> {
-  const {
-    queueLimit = 0,
-    queueProcessingOrder = "oldestFirst",
-    queueTimeoutMs,
-    clock = systemClock,
-    autoReplenishment = true,
-  } = options;
-  checkInteger("options.queueLimit", queueLimit, 0);
-  checkChoice("options.queueProcessingOrder", queueProcessingOrder, [
-    "oldestFirst",
-    "newestFirst",
-    "highestPriorityFirst",
-  ]);
-  if (queueTimeoutMs !== undefined) checkDuration("options.queueTimeoutMs", queueTimeoutMs);
-  checkMethods("options.clock", clock, ["now", "setTimer"]);
-  checkBoolean("options.autoReplenishment", autoReplenishment);
-  return {
-    algorithm,
-    queueLimit,
-    queueProcessingOrder,
-    queueTimeoutMs: queueTimeoutMs ?? Number.POSITIVE_INFINITY,
-    clock,
-    isAuto: autoReplenishment,
-  };
+  constructor(
+    options: QueueOptions & { readonly autoReplenishment?: boolean | undefined },
+    algorithm: PermitAlgorithm<Limiter>,
+  ) {
+    const {
+      queueLimit = 0,
+      queueProcessingOrder = "oldestFirst",
+      queueTimeoutMs,
+      clock = systemClock,
+      autoReplenishment = true,
+    } = options;
+    checkInteger("options.queueLimit", queueLimit, 0);
+    checkChoice("options.queueProcessingOrder", queueProcessingOrder, ORDERS);
+    if (queueTimeoutMs !== undefined) checkDuration("options.queueTimeoutMs", queueTimeoutMs);
+    checkMethods("options.clock", clock, CLOCK_METHODS);
+    checkBoolean("options.autoReplenishment", autoReplenishment);
+    this.algorithm = algorithm;
+    this.queueLimit = queueLimit;
+    this.queueProcessingOrder = queueProcessingOrder;
+    this.queueTimeoutMs = queueTimeoutMs ?? Number.POSITIVE_INFINITY;
+    this.clock = clock;
+    this.isAuto = autoReplenishment;
+  }
 }
 
 /** The settings that were used last, if the new ones are the same. */
-export function shareSettings<Settings extends object>(last: Settings | undefined, next: Settings): Settings {
+export function shareSettings<Settings extends QueueSettings<never>>(
+  last: Settings | undefined,
+  next: Settings,
+): Settings {
   if (last === undefined) return next;
   for (const key in next) if (last[key] !== next[key]) return next;
   return last;
