@@ -46,3 +46,8 @@ export function checkAcquireOptions(
     checkNumber("options.maxWaitMs", maxWaitMs, allowed, Number.isFinite);
   }
 }
+
+/** Checks a priority, for limiters that use it. */
+export function checkPriority(priority: unknown): asserts priority is number {
+  checkNumber("options.priority", priority, "a safe integer", Number.isSafeInteger);
+}

@@ -41,6 +41,8 @@ export interface LimiterSnapshot {
 export interface Inside {
   /** The clock that the limiter lives by. */
   readonly clock: Clock | undefined;
+  /** Whether it orders its queue by priority, which then has to be a proper one. */
+  readonly usesPriority: boolean;
   /** Whether a request of this size that cannot be granted now would wait, rather than be refused. */
   hasRoom(permitCount: number): boolean;
   /**

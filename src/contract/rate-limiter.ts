@@ -1,6 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
-import { type AcquireOptions, checkAcquireOptions, NO_OPTIONS } from "./acquire-options.js";
+import { type AcquireOptions, checkAcquireOptions, checkPriority, NO_OPTIONS } from "./acquire-options.js";
 import { acquireInTurn, attemptInTurn, throwAny } from "./chain.js";
 import type { Clock } from "./clock.js";
 import { LimiterDisposedError } from "./errors.js";
@@ -161,13 +161,15 @@ export abstract class RateLimiter implements Disposable, AsyncDisposable {
   acquire(options: AcquireOptions): Promise<RateLimitLease>;
   acquire(permitCount: number | AcquireOptions = 1, options?: AcquireOptions): Promise<RateLimitLease> {
     try {
-      if (typeof permitCount === "object" && permitCount !== null && options === undefined) {
-        checkAcquireOptions(permitCount);
-        return Promise.resolve(request(this, 1, permitCount));
-      }
-      checkPermitCount(permitCount);
-      if (options !== undefined) checkAcquireOptions(options);
-      return Promise.resolve(request(this, permitCount, options ?? NO_OPTIONS));
+      const isOptions = typeof permitCount === "object" && permitCount !== null && options === undefined;
+      const count = isOptions ? 1 : permitCount;
+      const how = isOptions ? permitCount : options;
+      checkPermitCount(count);
+      if (how === undefined) return Promise.resolve(request(this, count, NO_OPTIONS));
+      checkAcquireOptions(how);
+      if (how.priority !== undefined && (this as InsideLimiter)[inside]?.usesPriority)
+        checkPriority(how.priority);
+      return Promise.resolve(request(this, count, how));
     } catch (error) {
       return Promise.reject(error);
     }
@@ -291,6 +293,10 @@ class ChainedRateLimiter extends RateLimiter implements Inside {
 
   get [inside](): Inside {
     return this;
+  }
+
+  get usesPriority(): boolean {
+    return this.#limiters.some((limiter: InsideLimiter) => limiter[inside]?.usesPriority === true);
   }
 
   snapshot(): boolean {

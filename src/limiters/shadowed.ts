@@ -1,6 +1,7 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import type { AcquireOptions } from "../contract/acquire-options.js";
-import { type Inside, type InsideLimiter, inside } from "../contract/inside.js";
+import type { Clock } from "../contract/clock.js";
+import { type Inside, type InsideLimiter, inside, type LimiterSnapshot } from "../contract/inside.js";
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
 import { RateLimiter } from "../contract/rate-limiter.js";
 import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
@@ -51,7 +52,7 @@ export interface ShadowedRateLimiter extends RateLimiter {
   readonly wouldHaveWaited: number;
 }
 
-class ShadowLimiter extends RateLimiter implements ShadowedRateLimiter {
+class ShadowLimiter extends RateLimiter implements ShadowedRateLimiter, Inside {
   readonly #limiter: InsideLimiter;
   readonly #onRejected: ShadowOptions["onRejected"];
   #wouldHaveRefused = 0;
@@ -71,8 +72,33 @@ class ShadowLimiter extends RateLimiter implements ShadowedRateLimiter {
     return this.#wouldHaveWaited;
   }
 
-  get [inside](): Inside | undefined {
-    return this.#limiter[inside];
+  /** The limiter's own door would lead past the shadow. */
+  get [inside](): Inside {
+    return this;
+  }
+
+  get clock(): Clock | undefined {
+    return this.#limiter[inside]?.clock;
+  }
+
+  get usesPriority(): boolean {
+    return this.#limiter[inside]?.usesPriority === true;
+  }
+
+  hasRoom(permitCount: number): boolean {
+    return this.#limiter[inside]?.hasRoom(permitCount) === true;
+  }
+
+  acquireWith(permitCount: number, options: AcquireOptions): RateLimitLease {
+    return this.acquireCore(permitCount, options);
+  }
+
+  snapshot(into: LimiterSnapshot): boolean {
+    return this.#limiter[inside]?.snapshot(into) === true;
+  }
+
+  queuedByPriority(): Map<number, number> {
+    return this.#limiter[inside]?.queuedByPriority() ?? new Map();
   }
 
   override getStatistics(): RateLimiterStatistics | undefined {
@@ -108,7 +134,7 @@ class ShadowLimiter extends RateLimiter implements ShadowedRateLimiter {
     } catch (thrown) {
       error = thrown;
     }
-    const wouldHaveWaited = canWait && lease !== undefined && this[inside]?.hasRoom(permitCount) === true;
+    const wouldHaveWaited = canWait && lease !== undefined && this.hasRoom(permitCount);
     if (wouldHaveWaited) this.#wouldHaveWaited += 1;
     else this.#wouldHaveRefused += 1;
     const { reason, retryAfterMs } = lease ?? {};

@@ -36,6 +36,8 @@ const BEAT_SLICE = SLICE / 2;
 const INSPECTED_WHEN_CREATING = 2;
 /** How many are looked at when there is no room for a new one. */
 const INSPECTED_WHEN_FULL = 16;
+/** The longest delay that hosts take. */
+const LONGEST_DELAY_MS = 2 ** 31 - 1;
 /** How often limiters that do not replenish by themselves are made to, in milliseconds; as in .NET. */
 const BEAT_MS = 100;
 
@@ -53,13 +55,18 @@ export class PartitionMap<Key> {
   /** Those that somebody has to replenish. */
   readonly #driven = new Set<ReplenishingRateLimiter>();
   /** When those were last used that cannot tell how long they have been idle. */
-  readonly #lastUse = new Map<Key, number>();
+  readonly #lastUse = new Map<RateLimiter, number>();
   /** What those beyond `maxPartitions` share. */
   #overflow: RateLimiter | undefined;
   #sweep: Iterator<[Key, RateLimiter]> | undefined;
+  /** How many there were when the sweep began anew. */
+  #passSize = 0;
   #beat: Iterator<ReplenishingRateLimiter> | undefined;
   #timer: { cancel(): void } | undefined;
   #timerKeepsAlive = false;
+  /** Whether anybody waits in those that this beat has come to, and did in all of those of the last. */
+  #somebodyWaits = false;
+  #somebodyWaited = false;
   readonly #leaving = new Set<Promise<void>>();
   #isDisposed = false;
   #goneSuccesses = 0;
@@ -94,13 +101,16 @@ export class PartitionMap<Key> {
   get(partition: RateLimitPartition<Key>): RateLimiter | undefined {
     const key = partition.partitionKey;
     const limiter = this.#limiters.get(key) ?? this.#create(partition);
-    if (this.#lastUse.size > 0 && this.#lastUse.has(key)) this.#lastUse.set(key, this.#settings.clock.now());
+    if (this.#lastUse.size > 0 && limiter instanceof NoLimiter)
+      this.#lastUse.set(limiter, this.#settings.clock.now());
     return limiter;
   }
 
   /** To be called when somebody waits in this limiter, who must be served although nothing else keeps the process alive. */
   noteWaiter(limiter: RateLimiter): void {
-    if (!this.#timerKeepsAlive && this.#driven.has(limiter as ReplenishingRateLimiter)) this.#setTimer(true);
+    if (!this.#driven.has(limiter as ReplenishingRateLimiter)) return;
+    this.#somebodyWaits = true;
+    if (!this.#timerKeepsAlive) this.#setTimer(true);
   }
 
   entries(): MapIterator<[Key, RateLimiter]> {
@@ -110,8 +120,7 @@ export class PartitionMap<Key> {
   /** Drops the limiter of a key, if nothing would be lost without it. */
   delete(key: Key): boolean {
     const limiter = this.#limiters.get(key);
-    if (limiter === undefined || !this.#isIdleFor(limiter, Number.NEGATIVE_INFINITY, this.#lastUse.get(key)))
-      return false;
+    if (limiter === undefined || !this.#isIdleFor(limiter, Number.NEGATIVE_INFINITY)) return false;
     this.#evict(key, limiter);
     return true;
   }
@@ -181,33 +190,39 @@ export class PartitionMap<Key> {
 
   #create(partition: RateLimitPartition<Key>): RateLimiter | undefined {
     const key = partition.partitionKey;
-    if (this.#limiters.size >= this.#settings.maxPartitions) {
-      this.#inspect(INSPECTED_WHEN_FULL, Number.NEGATIVE_INFINITY, 1);
-      if (this.#limiters.size >= this.#settings.maxPartitions) return this.#overflowFor(partition);
-    }
-    const limiter = makeLimiter(partition);
-    // The factory is the user's code: it may have come here itself, or disposed everything.
-    this.checkUsable();
-    const other = this.#limiters.get(key);
-    if (other !== undefined) {
+    if (this.#isFull) this.#inspect(INSPECTED_WHEN_FULL, Number.NEGATIVE_INFINITY, 1);
+    if (this.#isFull && !this.#settings.sharesOverflow) return undefined;
+    if (this.#isFull && this.#overflow !== undefined) return this.#overflow;
+    // Before the new one is there, which must not be dropped before it is used, however idle it says it is.
+    this.#inspect(INSPECTED_WHEN_CREATING, this.#settings.idleLimitMs);
+    const limiter = this.#make(partition);
+    // The factory is the user's code: it may have come here itself.
+    const other = this.#limiters.get(key) ?? (this.#isFull ? this.#overflow : undefined);
+    if (other !== undefined || (this.#isFull && !this.#settings.sharesOverflow)) {
       this.#dispose(limiter);
       return other;
     }
-    // First, since the new one must not be dropped before it is used, however idle it says it is.
-    this.#inspect(INSPECTED_WHEN_CREATING, this.#settings.idleLimitMs);
-    this.#limiters.set(key, limiter);
-    if (limiter instanceof NoLimiter) this.#lastUse.set(key, this.#settings.clock.now());
+    if (this.#isFull) {
+      this.#overflow = limiter;
+    } else {
+      this.#limiters.set(key, limiter);
+    }
+    if (limiter instanceof NoLimiter) this.#lastUse.set(limiter, this.#settings.clock.now());
     this.#drive(limiter);
     return limiter;
   }
 
-  #overflowFor(partition: RateLimitPartition<Key>): RateLimiter | undefined {
-    if (!this.#settings.sharesOverflow) return undefined;
-    if (this.#overflow === undefined) {
-      this.#overflow = makeLimiter(partition);
-      this.#drive(this.#overflow);
-    }
-    return this.#overflow;
+  get #isFull(): boolean {
+    return this.#limiters.size >= this.#settings.maxPartitions;
+  }
+
+  #make(partition: RateLimitPartition<Key>): RateLimiter {
+    const limiter = partition.factory(partition.partitionKey);
+    if (!(limiter instanceof RateLimiter))
+      throw wrongType("what the factory returns", "a RateLimiter", limiter);
+    if (this.#isDisposed) this.#disposeNow(limiter);
+    this.checkUsable();
+    return limiter;
   }
 
   /** Sees to it that the limiter is replenished, if somebody has to, and that idle ones are looked for. */
@@ -222,39 +237,47 @@ export class PartitionMap<Key> {
     this.#timerKeepsAlive = keepAlive;
     const { clock, idleLimitMs } = this.#settings;
     // Twice per idle limit, since limiters that read no clock are idle only from the first look on.
-    const sweepMs = (idleLimitMs * SLICE) / (2 * Math.max(this.#limiters.size, SLICE));
-    const beatMs = (BEAT_MS * BEAT_SLICE) / Math.max(this.#driven.size, BEAT_SLICE);
-    const delayMs = Math.max(1, Math.ceil(this.#driven.size > 0 ? Math.min(beatMs, sweepMs) : sweepMs));
-    this.#timer = clock.setTimer(() => this.#tick(), Math.min(delayMs, 2 ** 31 - 1), keepAlive);
+    const slices = Math.ceil(Math.max(this.#limiters.size, this.#passSize, 1) / SLICE);
+    let delayMs = idleLimitMs / 2 / slices;
+    if (this.#driven.size > 0)
+      delayMs = Math.min(delayMs, BEAT_MS / Math.ceil(this.#driven.size / BEAT_SLICE));
+    delayMs = Math.min(Math.max(1, Math.floor(delayMs)), LONGEST_DELAY_MS);
+    this.#timer = clock.setTimer(() => this.#tick(), delayMs, keepAlive);
   }
 
   #tick(): void {
     this.#timer = undefined;
-    let left = SLICE;
-    let somebodyWaits = false;
-    if (this.#driven.size > 0) {
-      this.#beat ??= this.#driven.values();
-      for (let i = Math.min(this.#driven.size, BEAT_SLICE); i > 0; i--) {
-        const next = this.#beat.next();
-        if (next.done === true) {
-          this.#beat = undefined;
-          break;
-        }
-        left -= 1;
-        const limiter = next.value;
-        try {
-          limiter.tryReplenish();
-          somebodyWaits ||= (limiter.getStatistics()?.currentQueuedCount ?? 0) > 0;
-        } catch (error) {
-          this.#report(error);
-        }
-      }
-      if (this.#driven.size <= BEAT_SLICE) this.#beat = undefined;
-    }
-    this.#inspect(left, this.#settings.idleLimitMs);
+    const replenished = this.#replenishSome();
+    this.#inspect(SLICE - 1 - replenished, this.#settings.idleLimitMs);
     this.#inspectOverflow();
     const isEmpty = this.#limiters.size === 0 && this.#overflow === undefined;
-    if (!this.#isDisposed && !isEmpty) this.#setTimer(somebodyWaits);
+    if (!this.#isDisposed && !isEmpty) this.#setTimer(this.#somebodyWaits || this.#somebodyWaited);
+  }
+
+  /** Replenishes a slice of those that somebody has to, where the last one left off; returns how many. */
+  #replenishSome(): number {
+    let count = 0;
+    while (count < BEAT_SLICE) {
+      this.#beat ??= this.#driven.values();
+      const next = this.#beat.next();
+      if (next.done === true) {
+        this.#beat = undefined;
+        this.#somebodyWaited = this.#somebodyWaits;
+        this.#somebodyWaits = false;
+        if (count > 0 || this.#driven.size === 0) break;
+        continue;
+      }
+      count += 1;
+      try {
+        next.value.tryReplenish();
+        // It may have been dropped by what it did.
+        if (!this.#driven.has(next.value)) continue;
+        if ((next.value.getStatistics()?.currentQueuedCount ?? 0) > 0) this.#somebodyWaits = true;
+      } catch (error) {
+        this.#report(error);
+      }
+    }
+    return count;
   }
 
   /** Looks at a few limiters, where the last look left off, and evicts the idle ones; stops after `most` of them. */
@@ -264,11 +287,12 @@ export class PartitionMap<Key> {
       let next = this.#sweep?.next();
       if (next === undefined || next.done === true) {
         this.#sweep = this.#limiters.entries();
+        this.#passSize = this.#limiters.size;
         next = this.#sweep.next();
       }
       if (next.done === true) return;
       const [key, limiter] = next.value;
-      if (!this.#isIdleFor(limiter, idleLimitMs, this.#lastUse.get(key))) continue;
+      if (!this.#isIdleFor(limiter, idleLimitMs)) continue;
       this.#evict(key, limiter);
       evicted += 1;
     }
@@ -281,8 +305,9 @@ export class PartitionMap<Key> {
     this.#letGo(overflow);
   }
 
-  #isIdleFor(limiter: RateLimiter, idleLimitMs: number, lastUse?: number): boolean {
+  #isIdleFor(limiter: RateLimiter, idleLimitMs: number): boolean {
     try {
+      const lastUse = this.#lastUse.get(limiter);
       const idleMs = lastUse === undefined ? limiter.idleDurationMs : this.#settings.clock.now() - lastUse;
       return idleMs !== undefined && idleMs > idleLimitMs;
     } catch (error) {
@@ -293,13 +318,13 @@ export class PartitionMap<Key> {
 
   #evict(key: Key, limiter: RateLimiter): void {
     this.#limiters.delete(key);
-    this.#lastUse.delete(key);
     this.#letGo(limiter);
   }
 
   /** Lets a limiter go that is in no map any more. */
   #letGo(limiter: RateLimiter): void {
     this.#driven.delete(limiter as ReplenishingRateLimiter);
+    this.#lastUse.delete(limiter);
     if (this.#limiters.size === 0 && this.#overflow === undefined) {
       this.#timer?.cancel();
       this.#timer = undefined;
@@ -316,29 +341,43 @@ export class PartitionMap<Key> {
     this.#dispose(limiter);
   }
 
+  /** Disposes a limiter that is dropped; nothing that it throws gets out. */
   #dispose(limiter: InsideLimiter): void {
     if (limiter[inside] !== undefined) {
-      limiter.dispose();
+      this.#disposeNow(limiter);
       return;
     }
-    const leaving = limiter
-      .disposeAsync()
-      .catch((error: unknown) => this.#report(error))
-      .then(() => void this.#leaving.delete(leaving));
+    const leaving: Promise<void> = this.#disposeLater(limiter).then(() => void this.#leaving.delete(leaving));
     this.#leaving.add(leaving);
+  }
+
+  #disposeNow(limiter: RateLimiter): void {
+    try {
+      limiter.dispose();
+    } catch (error) {
+      this.#report(error);
+    }
+  }
+
+  async #disposeLater(limiter: RateLimiter): Promise<void> {
+    try {
+      await limiter.disposeAsync();
+    } catch (error) {
+      this.#report(error);
+    }
   }
 
   /** Hands an error to whoever asked for those; otherwise the host reports it, as it does any that nobody handles. */
   #report(error: unknown): void {
     const { onBackgroundError } = this.#settings;
-    if (onBackgroundError === undefined) void Promise.reject(error);
-    else onBackgroundError(error);
+    if (onBackgroundError === undefined) {
+      void Promise.reject(error);
+      return;
+    }
+    try {
+      onBackgroundError(error);
+    } catch (thrown) {
+      void Promise.reject(thrown);
+    }
   }
-}
-
-function makeLimiter<Key>(partition: RateLimitPartition<Key>): RateLimiter {
-  const limiter = partition.factory(partition.partitionKey);
-  if (!(limiter instanceof RateLimiter))
-    throw wrongType("what the factory returns", "a RateLimiter", limiter);
-  return limiter;
 }

@@ -1,4 +1,4 @@
-import type { AcquireOptions } from "../contract/acquire-options.js";
+import { type AcquireOptions, checkPriority } from "../contract/acquire-options.js";
 import type { Clock } from "../contract/clock.js";
 import { LimiterDisposedError } from "../contract/errors.js";
 import type { AcquireSink, AcquireTicket, Inside, LimiterSnapshot } from "../contract/inside.js";
@@ -6,7 +6,7 @@ import { MetadataName } from "../contract/metadata-name.js";
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
 import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
 import type { RejectionReason } from "../contract/rejection-reason.js";
-import { checkDuration, checkNumber, checkPermitCount, countAboveLimit } from "../contract/validation.js";
+import { checkDuration, checkPermitCount, countAboveLimit } from "../contract/validation.js";
 import { waitFor } from "../time/grid.js";
 import { Backlog, type BacklogOwner } from "./backlog.js";
 import { deliver } from "./delivery.js";
@@ -65,6 +65,10 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
 
   get clock(): Clock {
     return this.settings.clock;
+  }
+
+  get usesPriority(): boolean {
+    return this.settings.queueProcessingOrder === "highestPriorityFirst";
   }
 
   get metadataNames(): readonly string[] {
@@ -263,7 +267,6 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
   dispose(): void {
     const backlog = this.#backlog;
     this.#state = DISPOSED;
-    this.#backlog = undefined;
     if (backlog === undefined) return;
     backlog.alarm.clear();
     for (let waiter = backlog.order.first; waiter !== undefined; waiter = backlog.order.first) {
@@ -303,6 +306,7 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
   }
 
   snapshot(into: LimiterSnapshot): boolean {
+    if ((this.#state & DISPOSED) === 0) this.refresh(this.algorithm.advance?.(this.limiter));
     const backlog = this.#backlog;
     into.kind = this.algorithm.limiterName;
     into.permitLimit = this.algorithm.permitLimit(this.limiter);
@@ -355,8 +359,8 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
 
   /** Checked only where it is used: elsewhere a priority means nothing. */
   #priorityOf({ priority = 0 }: AcquireOptions): number {
-    if (this.settings.queueProcessingOrder !== "highestPriorityFirst") return 0;
-    checkNumber("options.priority", priority, "a safe integer", Number.isSafeInteger);
+    if (!this.usesPriority) return 0;
+    checkPriority(priority);
     return priority;
   }
 

@@ -7,6 +7,7 @@ import {
   SlidingWindowRateLimiter,
   TokenBucketRateLimiter,
 } from "headgate";
+import type { ContractLimiterOptions } from "headgate/testing";
 import { type ContractSubject, describeRateLimiterContract } from "./suite.js";
 
 const disposeAll = (leases: readonly { dispose(): void }[]): void => {
@@ -41,7 +42,7 @@ describeRateLimiterContract({
   ownsQueue: false,
 });
 
-type Options = Parameters<ContractSubject["create"]>[0] & { readonly autoReplenishment: boolean };
+type Options = ContractLimiterOptions & { readonly autoReplenishment: boolean };
 
 const REPLENISHING: readonly (readonly [name: string, create: (options: Options) => RateLimiter])[] = [
   ["FixedWindowRateLimiter", (options) => new FixedWindowRateLimiter({ windowMs: 1000, ...options })],

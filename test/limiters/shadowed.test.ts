@@ -1,4 +1,5 @@
 import { ConcurrencyLimiter, NoLimiter, RateLimiter, type ShadowRejection, shadowed } from "headgate";
+import { trackLeases } from "headgate/testing";
 import { describe, expect, it } from "vitest";
 import { ManualClock } from "../support.js";
 
@@ -69,6 +70,14 @@ describe("shadowed", () => {
     strict.attemptAcquire(1);
     await outer.acquire();
     expect([outer.wouldHaveWaited, outer.wouldHaveRefused]).toEqual([1, 1]);
+  });
+
+  it("lets through in a chain and behind the tracker too, which ask by the inside door", async () => {
+    const { limiter, counts } = make();
+    limiter.attemptAcquire();
+    expect((await RateLimiter.createChained(limiter).acquire()).isAcquired).toBe(true);
+    expect((await trackLeases(limiter).acquire()).isAcquired).toBe(true);
+    expect(counts()).toEqual([2, 0]);
   });
 
   it("counts the limiter's errors as refusals, but not the caller's mistakes", async () => {
