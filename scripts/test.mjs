@@ -47,6 +47,7 @@ must("lint", bin(".bin/biome"), ["check", "--error-on-warnings", "."]);
 must("typecheck", node, [tsc, "-p", "test"]);
 must("api-report", node, ["scripts/api-report.mjs"]);
 must("snippets", node, ["scripts/check-snippets.mjs"]);
+must("run snippets", node, ["scripts/run-snippets.mjs"]);
 must("timelines", node, ["scripts/timelines.mjs"]);
 must("size", node, ["scripts/size.mjs"]);
 const projects = ["node", "types", ...(browser ? ["browser"] : [])].flatMap((p) => ["--project", p]);

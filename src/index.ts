@@ -29,12 +29,12 @@ export {
   type TokenBucketRateLimiterOptions,
 } from "./limiters/token-bucket-rate-limiter.js";
 export { type WithLeaseOptions, withLease } from "./limiters/with-lease.js";
-export {
-  type KeyedRateLimiter,
-  PartitionedRateLimiter,
-  type PartitionedRateLimiterOptions,
-  type PartitionInfo,
-} from "./partitions/partitioned-rate-limiter.js";
+export type {
+  KeyedRateLimiter,
+  PartitionedRateLimiterOptions,
+  PartitionInfo,
+} from "./partitions/keyed-rate-limiter.js";
+export { PartitionedRateLimiter } from "./partitions/partitioned-rate-limiter.js";
 export { RateLimitPartition } from "./partitions/rate-limit-partition.js";
 export type { ResourceRateLimiter } from "./partitions/resource-rate-limiter.js";
 export type { QueueOptions, QueueProcessingOrder } from "./queue/queue-settings.js";

@@ -48,11 +48,8 @@ export function attemptInTurn<Member>(
   return new ChainedLease(leases);
 }
 
-/** Asks a member; what is not known at once is told to the sink, or promised. */
-type Start<Member> = (
-  member: Member,
-  sink: AcquireSink,
-) => RateLimitLease | AcquireTicket | PromiseLike<RateLimitLease>;
+/** Asks a member; what is not known at once is told to the sink. */
+type Start<Member> = (member: Member, sink: AcquireSink) => RateLimitLease | AcquireTicket;
 
 /** Asks each member, waiting where one has to: a lease when nobody had to, else a ticket, and the sink is told. */
 export function acquireInTurn<Member>(
@@ -72,7 +69,8 @@ class ChainRequest<Member> implements AcquireSink, AcquireTicket {
   readonly #leases: RateLimitLease[] = [];
   /** The place in the queue of the member that it waits for. */
   #place: AcquireTicket | undefined;
-  #isCancelled = false;
+  /** How many answers it has been told. */
+  #told = 0;
 
   constructor(members: readonly Member[], start: Start<Member>, sink: AcquireSink) {
     this.#members = members;
@@ -83,12 +81,14 @@ class ChainRequest<Member> implements AcquireSink, AcquireTicket {
   /** Asks one member after another; undefined when one has to be waited for. */
   proceed(): RateLimitLease | undefined {
     while (this.#leases.length < this.#members.length) {
-      let answer: RateLimitLease | AcquireTicket | PromiseLike<RateLimitLease>;
+      let answer: RateLimitLease | AcquireTicket;
       let isAcquired: boolean;
       try {
+        const told = this.#told;
         answer = this.#start(this.#members[this.#leases.length] as Member, this);
         if (!isLease(answer)) {
-          this.#waitFor(answer);
+          // The answer may have come before the request for it returned; this has gone on from there, then.
+          if (told === this.#told) this.#place = answer;
           return undefined;
         }
         isAcquired = answer.isAcquired;
@@ -102,10 +102,7 @@ class ChainRequest<Member> implements AcquireSink, AcquireTicket {
   }
 
   settled(lease: RateLimitLease): void {
-    if (this.#isCancelled) {
-      lease.refund();
-      return;
-    }
+    this.#told += 1;
     let answer: RateLimitLease | undefined;
     try {
       answer = this.#take(lease);
@@ -117,12 +114,12 @@ class ChainRequest<Member> implements AcquireSink, AcquireTicket {
   }
 
   failed(error: unknown): void {
-    if (!this.#isCancelled) this.#sink.failed(undo(this.#leases, error));
+    this.#told += 1;
+    this.#sink.failed(undo(this.#leases, error));
   }
 
   cancel(): boolean {
     if (this.#place?.cancel() !== true) return false;
-    this.#isCancelled = true;
     throwAny(giveBack(this.#leases), "Giving back the permits of a cancelled chain failed.");
     return true;
   }
@@ -137,19 +134,6 @@ class ChainRequest<Member> implements AcquireSink, AcquireTicket {
     if (!isAcquired) return refuse(this.#leases, lease);
     this.#leases.push(lease);
     return this.proceed();
-  }
-
-  #waitFor(answer: AcquireTicket | PromiseLike<RateLimitLease>): void {
-    if ("cancel" in answer) {
-      this.#place = answer;
-      return;
-    }
-    // A promise cannot be told that nobody wants it any more: what it brings then is given back.
-    this.#place = { cancel: () => true };
-    answer.then(
-      (lease) => this.settled(lease),
-      (error: unknown) => this.failed(error),
-    );
   }
 }
 

@@ -71,3 +71,24 @@ export function isLease(
 ): answer is RateLimitLease {
   return "isAcquired" in answer;
 }
+
+/** Has a sink told of what a promise brings. Nobody can be told that it is not wanted any more, so that is given back then. */
+export function ticketFor(promise: PromiseLike<RateLimitLease>, sink: AcquireSink): AcquireTicket {
+  let isWanted = true;
+  promise.then(
+    (lease) => {
+      if (isWanted) sink.settled(lease);
+      else lease.refund();
+    },
+    (error: unknown) => {
+      if (isWanted) sink.failed(error);
+    },
+  );
+  return {
+    cancel: () => {
+      const wasWanted = isWanted;
+      isWanted = false;
+      return wasWanted;
+    },
+  };
+}

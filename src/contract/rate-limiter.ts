@@ -11,6 +11,7 @@ import {
   type InsideLimiter,
   inside,
   isLease,
+  ticketFor,
 } from "./inside.js";
 import type { RateLimitLease } from "./rate-limit-lease.js";
 import { combineStatistics, type RateLimiterStatistics } from "./rate-limiter-statistics.js";
@@ -29,9 +30,12 @@ export function requestWith(
   permitCount: number,
   options: AcquireOptions,
   sink: AcquireSink,
-): RateLimitLease | AcquireTicket | PromiseLike<RateLimitLease> {
+): RateLimitLease | AcquireTicket {
   const door = limiter[inside];
-  if (door === undefined) return request(limiter, permitCount, options);
+  if (door === undefined) {
+    const answer = request(limiter, permitCount, options);
+    return isLease(answer) ? answer : ticketFor(answer, sink);
+  }
   options.signal?.throwIfAborted();
   return door.acquireWith(permitCount, options, sink);
 }
@@ -48,13 +52,25 @@ export function remainingWait(clock: Clock | undefined, options: AcquireOptions)
 export function promiseOf(
   start: (sink: AcquireSink) => RateLimitLease | AcquireTicket,
 ): RateLimitLease | Promise<RateLimitLease> {
-  let settled: AcquireSink["settled"] = () => {};
-  let failed: AcquireSink["failed"] = () => {};
-  const answer = start({ settled: (lease) => settled(lease), failed: (error) => failed(error) });
+  let settled: AcquireSink["settled"] | undefined;
+  let failed: AcquireSink["failed"] | undefined;
+  // The sink may be told before the request has returned.
+  let early: (() => void) | undefined;
+  const answer = start({
+    settled: (lease) => {
+      if (settled === undefined) early = () => settled?.(lease);
+      else settled(lease);
+    },
+    failed: (error) => {
+      if (failed === undefined) early = () => failed?.(error);
+      else failed(error);
+    },
+  });
   if (isLease(answer)) return answer;
   return new Promise((resolve, reject) => {
     settled = resolve;
     failed = reject;
+    early?.();
   });
 }
 
@@ -167,7 +183,7 @@ export abstract class RateLimiter implements Disposable, AsyncDisposable {
       checkPermitCount(count);
       if (how === undefined) return Promise.resolve(request(this, count, NO_OPTIONS));
       checkAcquireOptions(how);
-      if (how.priority !== undefined && (this as InsideLimiter)[inside]?.usesPriority)
+      if ((this as InsideLimiter)[inside]?.usesPriority === true && how.priority !== undefined)
         checkPriority(how.priority);
       return Promise.resolve(request(this, count, how));
     } catch (error) {

@@ -130,8 +130,7 @@ export class ConcurrencyLimiter extends RateLimiter {
     checkInteger("permitLimit", permitLimit, 1);
     const more = permitLimit - this.#permitLimit;
     this.#permitLimit = permitLimit;
-    if (more < 0) this.#queue.refuseLargerThan(permitLimit);
-    this.#queue.giveBack(more);
+    this.#queue.changeLimit(permitLimit, more);
   }
 
   override attemptAcquire(permitCount = 1): RateLimitLease {
@@ -170,7 +169,8 @@ export class ConcurrencyLimiter extends RateLimiter {
 
   /**
    * How long a request would wait, in milliseconds, if it were made now; 0 when it would be granted at once. Goes by the pace
-   * at which permits are handed over to those who wait; undefined until 10 have been since somebody began to. Changes nothing.
+   * at which permits are handed over to those who wait; undefined until 10 have been, and when the last was long ago. Changes
+   * nothing.
    *
    * @throws TypeError, RangeError or {@link LimiterDisposedError} as `attemptAcquire` does.
    */

@@ -3,6 +3,7 @@ import { type AcquireOptions, checkAcquireOptions, NO_OPTIONS } from "../contrac
 import { acquireInTurn, attemptInTurn, throwAny } from "../contract/chain.js";
 import type { Clock } from "../contract/clock.js";
 import { LimiterDisposedError } from "../contract/errors.js";
+import { isLease, ticketFor } from "../contract/inside.js";
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
 import { promiseOf, type RateLimiter, remainingWait, request } from "../contract/rate-limiter.js";
 import { combineStatistics, type RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
@@ -19,69 +20,10 @@ import {
 } from "../contract/validation.js";
 import { RefusedLease, type Refuser } from "../queue/refused-lease.js";
 import { systemClock } from "../time/system-clock.js";
+import type { KeyedRateLimiter, PartitionedRateLimiterOptions, PartitionInfo } from "./keyed-rate-limiter.js";
 import { PartitionMap } from "./partition-map.js";
 import { RateLimitPartition } from "./rate-limit-partition.js";
 import { ResourceLimiter, type ResourceRateLimiter } from "./resource-rate-limiter.js";
-
-/**
- * Options of `PartitionedRateLimiter.create`.
- *
- * @public
- */
-export interface PartitionedRateLimiterOptions {
-  /**
-   * The most partitions there are at the same time; unbounded by default. Set it wherever strangers choose the keys. A
-   * new key then takes the place of a partition that remembers nothing, if a few looks find one; otherwise see `overflow`.
-   */
-  readonly maxPartitions?: number | undefined;
-  /**
-   * What a key gets for which there is no room. `share`, the default: all of them share one limiter, made for the first of
-   * them; strangers who fill the partitions then slow each other and honest newcomers down, but nobody else. `reject`: a
-   * refusal with the reason `partition_overflow`; strangers can then shut newcomers out for as long as they keep coming.
-   */
-  readonly overflow?: "share" | "reject" | undefined;
-  /** How long a partition is kept after nothing would be lost without it, in milliseconds; 10 000 by default. */
-  readonly idleLimitMs?: number | undefined;
-  /**
-   * Told what is thrown by limiters that are replenished or dropped in the background. Without it, such an error is an
-   * unhandled rejection.
-   */
-  readonly onBackgroundError?: ((error: unknown) => void) | undefined;
-  /** Where the time for idle partitions comes from; `systemClock` by default. Limiters bring their own. */
-  readonly clock?: Clock | undefined;
-}
-
-/**
- * One partition of a {@link KeyedRateLimiter}.
- *
- * @public
- */
-export interface PartitionInfo<Key> {
-  readonly key: Key;
-  readonly statistics: RateLimiterStatistics | undefined;
-  /** Milliseconds; undefined while the partition is in use. */
-  readonly idleDurationMs: number | undefined;
-}
-
-/**
- * What `PartitionedRateLimiter.create` makes: limiters by key, which can be looked at.
- *
- * @public
- */
-export interface KeyedRateLimiter<Resource, Key> extends PartitionedRateLimiter<Resource> {
-  /** How many partitions there are. */
-  readonly size: number;
-  /** The statistics of a resource's partition, if there is one; never makes one. */
-  peekStatistics(resource: Resource): RateLimiterStatistics | undefined;
-  /** Sums over all partitions; the totals include those that have been dropped, and never go down. */
-  getTotals(): RateLimiterStatistics;
-  /** All partitions, oldest first. They may come and go meanwhile. */
-  entries(): IterableIterator<PartitionInfo<Key>>;
-  /** Drops a partition if nothing would be lost without it; false for one that is in use, and for an unknown key. */
-  delete(key: Key): boolean;
-  /** Replenishes now all limiters that do not do so by themselves; true when there was one. Every 100 ms this happens anyway. */
-  tryReplenish(): boolean;
-}
 
 const partitionClock: unique symbol = Symbol("headgate.clock");
 
@@ -496,7 +438,10 @@ class ChainedPartitionedRateLimiter<Resource> extends FrontRateLimiter<Resource>
     return promiseOf((sink) =>
       acquireInTurn(
         this.#limiters,
-        (limiter) => requestFor(limiter, resource, permitCount, remaining()),
+        (limiter, next) => {
+          const answer = requestFor(limiter, resource, permitCount, remaining());
+          return isLease(answer) ? answer : ticketFor(answer, next);
+        },
         sink,
       ),
     );

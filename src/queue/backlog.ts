@@ -33,7 +33,7 @@ export class Backlog {
   readonly #watches = new Map<AbortSignal, SignalWatch>();
   readonly #deadlines = new IndexedHeap<"deadlinePlace", Waiter>(
     "deadlinePlace",
-    (a, b) => a.deadline < b.deadline,
+    (a, b) => a.deadline < b.deadline || (a.deadline === b.deadline && a.arrival < b.arrival),
   );
   readonly #onAbort: (watch: SignalWatch) => void;
   readonly order: WaiterOrder;
@@ -44,9 +44,14 @@ export class Backlog {
   isDraining = false;
   /** How many gave up waiting. */
   aborted = 0;
+  /** How many were refused because the limiter was disposed; the statistics leave those out, as in .NET. */
+  refusedByDispose = 0;
+  #arrivals = 0;
   #servedPermits = 0;
   #msPerPermit = 0;
-  #lastServedAt = 0;
+  /** Since when somebody has waited for the next permit, and when one was last handed over. */
+  #waitedSince = 0;
+  #servedAt = 0;
 
   constructor(owner: BacklogOwner) {
     this.#settings = owner.settings;
@@ -72,6 +77,8 @@ export class Backlog {
     }
     if (waitMs !== Number.POSITIVE_INFINITY) {
       waiter.deadline = this.#settings.clock.now() + waitMs;
+      waiter.arrival = this.#arrivals;
+      this.#arrivals += 1;
       this.#deadlines.add(waiter);
     }
     this.order.append(waiter);
@@ -84,25 +91,32 @@ export class Backlog {
     if (watch?.remove(waiter) === true) this.#watches.delete(watch.signal);
   }
 
-  /**
-   * Says that from now on somebody waits, after a time when nobody did. What was known of the pace is forgotten: it would
-   * refuse newcomers long after it had changed, and so never be learned anew.
-   */
+  /** Says that from now on somebody waits, after a time when nobody did. */
   noteFirst(now: number): void {
-    this.#lastServedAt = now;
-    this.#servedPermits = 0;
+    if (this.#isOutdated(now)) this.#servedPermits = 0;
+    this.#waitedSince = now;
   }
 
   /** Says that permits were handed over to those who wait. */
   noteServed(permits: number, now: number): void {
-    const latest = (now - this.#lastServedAt) / permits;
+    const latest = Math.max(0, now - this.#waitedSince) / permits;
     this.#msPerPermit += (latest - this.#msPerPermit) * (this.#servedPermits === 0 ? 1 : LATEST_WEIGHT);
     this.#servedPermits += permits;
-    this.#lastServedAt = now;
+    this.#waitedSince = now;
+    this.#servedAt = now;
   }
 
   /** How long it takes on average to hand over so many permits, in milliseconds; undefined while too little is known. */
-  msToServe(permits: number): number | undefined {
-    return this.#servedPermits < ENOUGH_PERMITS ? undefined : permits * this.#msPerPermit;
+  msToServe(permits: number, now: number): number | undefined {
+    if (this.#servedPermits < ENOUGH_PERMITS || this.#isOutdated(now)) return undefined;
+    return permits * this.#msPerPermit;
+  }
+
+  /**
+   * Whether so much time has passed that the pace says nothing any more. Without that, a pace that was slow once would refuse
+   * everybody who cannot wait so long, and nobody would be left to learn a better one from.
+   */
+  #isOutdated(now: number): boolean {
+    return now - this.#servedAt > ENOUGH_PERMITS * this.#msPerPermit;
   }
 }

@@ -112,10 +112,12 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
   attempt(permits: number, now?: number): RateLimitLease {
     checkPermitCount(permits);
     this.#checkRequest(permits);
-    this.refresh(now);
-    return this.#canGrant(permits, 0)
+    this.#endPause(now);
+    const lease = this.#canGrant(permits, 0)
       ? this.#grant(permits)
       : this.#refuseFor("limit_reached", permits, 0, now);
+    deliver();
+    return lease;
   }
 
   /** Charges what a lease turned out to cost, or with a negative number gives back what it did not. */
@@ -135,7 +137,10 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
   /** Answers a request that may wait: a lease, or a promise when it does wait. `now` is as for `attempt`. */
   acquire(permits: number, options: AcquireOptions, now?: number): RateLimitLease | Promise<RateLimitLease> {
     const answer = this.#answer(permits, options, now);
-    if (answer !== undefined) return answer;
+    if (answer !== undefined) {
+      deliver();
+      return answer;
+    }
     const waiter = new PromiseWaiter(permits, this.#priorityOf(options));
     this.#enqueue(waiter, options);
     return waiter.promise;
@@ -143,26 +148,31 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
 
   /** The same with a sink in place of a promise: a lease, or a ticket when the sink will be told. */
   acquireWith(permits: number, options: AcquireOptions, sink: AcquireSink): RateLimitLease | AcquireTicket {
+    checkPermitCount(permits);
     const now = this.algorithm.advance?.(this.limiter);
     const answer = this.#answer(permits, options, now);
-    if (answer !== undefined) return answer;
+    if (answer !== undefined) {
+      deliver();
+      return answer;
+    }
     const waiter = new SinkWaiter(permits, this.#priorityOf(options), sink);
     this.#enqueue(waiter, options);
     return { cancel: () => this.#cancel(waiter) };
   }
 
-  /** Whether a request of this size would find a place in the queue, now and without pushing anybody out. */
   hasRoom(permits: number): boolean {
-    return permits <= this.settings.queueLimit - this.#queuedPermits;
+    return this.#fits(permits) || this.#canMakeRoom(permits, 0);
   }
 
   /** The answer to a request, where it is known at once; undefined when the request has to wait, and there is room. */
   #answer(permits: number, options: AcquireOptions, now: number | undefined): RateLimitLease | undefined {
+    // Whoever was served while the limiter brought itself up to the present may have aborted it.
+    options.signal?.throwIfAborted();
     const { maxWaitMs } = options;
     const priority = this.#priorityOf(options);
     this.#checkRequest(permits);
     if (maxWaitMs !== undefined && maxWaitMs < 0) return this.#refuse("deadline_expired");
-    this.refresh(now);
+    this.#endPause(now);
     if (this.#canGrant(permits, priority)) return this.#grant(permits);
     if (maxWaitMs === 0) return this.#refuseFor("limit_reached", permits, priority, now);
     if (maxWaitMs !== undefined) {
@@ -180,26 +190,38 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     checkDuration("durationMs", durationMs);
     if ((this.#state & DISPOSED) !== 0) return;
     const now = this.settings.clock.now();
-    this.refresh(now);
+    this.#endPause(now);
     this.#backlog ??= new Backlog(this);
     const until = now + durationMs;
     if ((this.#state & PAUSED) === 0 || until > this.#backlog.pausedUntil) this.#backlog.pausedUntil = until;
     this.#state |= PAUSED;
     this.#setAlarm(this.#backlog);
+    deliver();
   }
 
-  /** Ends a pause that is over. */
+  /** Ends a pause that is over, and serves who can go then. */
   refresh(now?: number): void {
+    this.#endPause(now);
+    deliver();
+  }
+
+  #endPause(now: number | undefined): void {
     if ((this.#state & PAUSED) === 0) return;
     const backlog = this.#backlog as Backlog;
     backlog.pauseLeftMs = backlog.pausedUntil - (now ?? this.settings.clock.now());
     if (backlog.pauseLeftMs > 0) return;
     this.#state &= ~PAUSED;
-    this.drain();
+    this.#serve();
   }
 
-  /** Serves waiters in order, until one does not fit. */
+  /** Serves who can go now, and tells them. */
   drain(): void {
+    this.#serve();
+    deliver();
+  }
+
+  /** Serves waiters in order, until one does not fit. Nobody is told yet: a caller may be half-way through its own request. */
+  #serve(): void {
     const backlog = this.#backlog;
     if (backlog === undefined || backlog.isDraining) return;
     // With nothing free there is nobody to serve. Once one waiter is served, those for 0 permits right behind it go
@@ -224,11 +246,12 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
       backlog.isDraining = false;
     }
     this.#setAlarm(backlog);
-    deliver();
   }
 
-  /** Refuses at once whoever waits for more than the limit, which has been lowered. */
-  refuseLargerThan(limit: number): void {
+  /** The limit has changed: permits come or go, whoever waits for more than it is refused at once, and others are served. */
+  changeLimit(limit: number, more: number): void {
+    if ((this.#state & DISPOSED) !== 0) return;
+    this.available += more;
     const backlog = this.#backlog;
     if (backlog === undefined) return;
     for (const waiter of backlog.order.toArray()) {
@@ -236,8 +259,7 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
       this.#leave(backlog, waiter);
       waiter.settle(this.#refuse("limit_reached"));
     }
-    this.#setAlarm(backlog);
-    deliver();
+    this.drain();
   }
 
   /** The alarm's time has come: a pause ends, permits arrive, or somebody has waited long enough. */
@@ -246,8 +268,8 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     if (backlog === undefined) return;
     this.algorithm.advance?.(this.limiter);
     const now = this.settings.clock.now();
-    this.refresh(now);
-    this.drain();
+    this.#endPause(now);
+    this.#serve();
     let waiter = backlog.nextToExpire;
     while (waiter !== undefined && waiter.deadline <= now) {
       this.#leave(backlog, waiter);
@@ -271,7 +293,7 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     backlog.alarm.clear();
     for (let waiter = backlog.order.first; waiter !== undefined; waiter = backlog.order.first) {
       this.#leave(backlog, waiter);
-      // Not counted as a failure, as in .NET.
+      backlog.refusedByDispose += 1;
       waiter.settle(new RefusedLease(this, "limiter_disposed"));
     }
     deliver();
@@ -315,7 +337,7 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     into.queuedPermits = backlog === undefined ? 0 : backlog.order.permits;
     into.queuedRequests = backlog === undefined ? 0 : backlog.order.count;
     into.granted = this.#succeeded;
-    into.refused = this.#failed;
+    into.refused = this.#failed + (backlog === undefined ? 0 : backlog.refusedByDispose);
     into.aborted = backlog === undefined ? 0 : backlog.aborted;
     into.isPaused = (this.#state & PAUSED) !== 0;
     into.isDisposed = (this.#state & DISPOSED) !== 0;
@@ -358,8 +380,9 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
   }
 
   /** Checked only where it is used: elsewhere a priority means nothing. */
-  #priorityOf({ priority = 0 }: AcquireOptions): number {
+  #priorityOf(options: AcquireOptions): number {
     if (!this.usesPriority) return 0;
+    const { priority = 0 } = options;
     checkPriority(priority);
     return priority;
   }
@@ -381,7 +404,8 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     const pauseMs = (this.#state & PAUSED) === 0 ? 0 : (this.#backlog as Backlog).pauseLeftMs;
     if (wanted <= this.available) return pauseMs;
     const availableAt = this.algorithm.availableAt?.(this.limiter, wanted);
-    const waitMs = availableAt === undefined ? this.#backlog?.msToServe(wanted) : waitFor(availableAt, now);
+    const waitMs =
+      availableAt === undefined ? this.#backlog?.msToServe(wanted, now) : waitFor(availableAt, now);
     if (waitMs === undefined) return pauseMs > 0 ? pauseMs : undefined;
     return Math.max(pauseMs, waitMs);
   }
@@ -418,16 +442,26 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     return new RefusedLease(this, reason, retryAfterMs);
   }
 
+  /** Whether there is room for so many permits, without anybody leaving. */
+  #fits(permits: number): boolean {
+    return permits <= this.settings.queueLimit - this.#queuedPermits;
+  }
+
+  /** Whether there would be room if those left who have to yield to the newcomer. */
+  #canMakeRoom(permits: number, priority: number): boolean {
+    const { queueLimit } = this.settings;
+    const order = this.#backlog?.order;
+    if (order?.nextToYield(priority) === undefined || permits > queueLimit) return false;
+    return order.permits - order.permitsThatYield(priority) + permits <= queueLimit;
+  }
+
   /** Makes others leave so that the newcomer fits, if they have to yield to it; false when it does not fit. */
   #makeRoom(permits: number, priority: number): boolean {
-    if (this.hasRoom(permits)) return true;
-    const { queueLimit } = this.settings;
-    const backlog = this.#backlog;
-    if (backlog === undefined || permits > queueLimit) return false;
-    const { order } = backlog;
-    if (order.permits - order.permitsThatYield(priority) + permits > queueLimit) return false;
-    while (!this.hasRoom(permits)) {
-      const loser = order.nextToYield(priority) as Waiter;
+    if (this.#fits(permits)) return true;
+    if (!this.#canMakeRoom(permits, priority)) return false;
+    const backlog = this.#backlog as Backlog;
+    while (!this.#fits(permits)) {
+      const loser = backlog.order.nextToYield(priority) as Waiter;
       this.#leave(backlog, loser);
       loser.settle(this.#refuse("queue_evicted"));
     }

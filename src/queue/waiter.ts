@@ -1,5 +1,6 @@
 import type { AcquireSink } from "../contract/inside.js";
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
+import { captureContext } from "./async-context.js";
 import { deliverLater } from "./delivery.js";
 import type { SignalWatch } from "./signal-watch.js";
 
@@ -18,6 +19,8 @@ export abstract class Waiter {
   /** When it gives up, by the limiter's clock; looked at only while `deadlinePlace` is not -1. */
   deadline = 0;
   deadlinePlace = -1;
+  /** Which of several waiters with the same deadline came first. */
+  arrival = 0;
 
   constructor(permits: number, priority: number) {
     this.permits = permits;
@@ -61,9 +64,11 @@ export class PromiseWaiter extends Waiter {
   }
 }
 
-/** A waiter behind a sink. Its caller goes on in the same turn, once every queue's state is final. */
+/** A waiter behind a sink. Its caller goes on in the same turn, once every queue's state is final, and in its own async
+ * context. */
 export class SinkWaiter extends Waiter {
   readonly #sink: AcquireSink;
+  readonly #runInContext = captureContext();
   isWaiting = true;
 
   constructor(permits: number, priority: number, sink: AcquireSink) {
@@ -73,11 +78,11 @@ export class SinkWaiter extends Waiter {
 
   override settle(lease: RateLimitLease): void {
     this.isWaiting = false;
-    deliverLater(() => this.#sink.settled(lease));
+    deliverLater(() => this.#runInContext(() => this.#sink.settled(lease)));
   }
 
   override abort(reason: unknown): void {
     this.isWaiting = false;
-    deliverLater(() => this.#sink.failed(reason));
+    deliverLater(() => this.#runInContext(() => this.#sink.failed(reason)));
   }
 }

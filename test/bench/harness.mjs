@@ -12,7 +12,7 @@
 import { PerformanceObserver } from "node:perf_hooks";
 
 /** The quantile of Student's t that leaves 2.5 % on each side. */
-export function tQuantile(degrees) {
+function tQuantile(degrees) {
   const few = [12.706, 4.303, 3.182, 2.776, 2.571];
   if (degrees <= few.length) return few[degrees - 1];
   // Cornish-Fisher; exact to three decimals from 6 degrees on.
@@ -26,7 +26,7 @@ export function tQuantile(degrees) {
 }
 
 /** Mean and 95 % interval. */
-export function interval(values) {
+function interval(values) {
   const mean = values.reduce((a, b) => a + b, 0) / values.length;
   if (values.length < 2) return { mean, low: Number.NEGATIVE_INFINITY, high: Number.POSITIVE_INFINITY };
   const variance = values.reduce((sum, v) => sum + (v - mean) ** 2, 0) / (values.length - 1);
@@ -35,12 +35,12 @@ export function interval(values) {
 }
 
 /** Geometric mean of ratios, with its 95 % interval. */
-export function ratioInterval(ratios) {
+function ratioInterval(ratios) {
   const { mean, low, high } = interval(ratios.map(Math.log));
   return { mean: Math.exp(mean), low: Math.exp(low), high: Math.exp(high) };
 }
 
-export function median(values) {
+function median(values) {
   const sorted = values.toSorted((a, b) => a - b);
   const middle = sorted.length >> 1;
   return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
@@ -125,7 +125,7 @@ async function heapGrowth(side, n) {
  * Bytes per operation. From two sizes, so that what measuring itself allocates cancels out; the median, since the
  * compiler allocates now and then. NaN when n operations do not fit into the new space.
  */
-export async function bytesPerOp(side, n) {
+async function bytesPerOp(side, n) {
   const slopes = [];
   for (let i = 0; i < 15; i++) {
     const small = await heapGrowth(side, n);

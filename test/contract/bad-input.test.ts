@@ -88,6 +88,22 @@ async function errorOf(action: () => unknown): Promise<Error> {
 }
 
 const COUNT = { allowed: fromZero, outOfRange: NO_COUNTS };
+/** A time-out is left out to be unbounded: 0 and Infinity are mistakes. */
+const TIME_OUT = {
+  allowed: "a finite number of milliseconds above 0",
+  wrongTypes: NO_NUMBERS,
+  outOfRange: [...NOT_FINITE, ...[0, -0, -1, -0.5, -Number.MAX_VALUE].map(number)],
+};
+/** Looked at only by limiters that go by it. */
+const PRIORITY = {
+  name: "options.priority",
+  allowed: "a safe integer",
+  wrongTypes: [bad("the string 1", "1", '"1"'), ...NO_NUMBERS],
+  outOfRange: [
+    ...NOT_FINITE,
+    ...[1.5, -1.5, Number.MIN_VALUE, 2 ** 53, -(2 ** 53), Number.MAX_VALUE].map(number),
+  ],
+};
 
 /** The limiters whose permits come back with time, made with good options save those that are given. */
 const REPLENISHING = [
@@ -149,8 +165,9 @@ function placesOf({ kind, bare, make, counts, duration }: (typeof REPLENISHING)[
       outOfRange: [...NOT_FINITE, number(0), number(-0.5), number(-1000)],
     }),
     option("queueLimit", { wrongTypes: NO_NUMBERS, ...COUNT }),
+    option("queueTimeoutMs", TIME_OUT),
     option("queueProcessingOrder", {
-      allowed: '"oldestFirst" or "newestFirst"',
+      allowed: '"oldestFirst" or "newestFirst" or "highestPriorityFirst"',
       wrongTypes: [FIVE, ...NO_NUMBERS],
       outOfRange: [],
     }),
@@ -183,6 +200,19 @@ function placesOf({ kind, bare, make, counts, duration }: (typeof REPLENISHING)[
       ...COUNT,
       use: (permitCount, { clock }) => make({ clock }).estimateWaitMs(permitCount),
     }),
+    ...[0, 5].map((taken) =>
+      duringALease(`acquire's option priority, with ${taken} of 5 taken,`, PRIORITY.name, {
+        ...PRIORITY,
+        use: async (priority, { clock }) => {
+          const limiter = make({ clock, queueLimit: 5, queueProcessingOrder: "highestPriorityFirst" });
+          limiter.attemptAcquire(taken);
+          const before = limiter.getStatistics();
+          await limiter.acquire(1, { priority }).finally(() => {
+            expect(limiter.getStatistics()).toEqual(before);
+          });
+        },
+      }),
+    ),
     duringALease("lease.adjust", "actualPermits", {
       wrongTypes: [MISSING, ...NO_NUMBERS],
       ...COUNT,
@@ -208,9 +238,27 @@ const PLACES: readonly Place[] = [
     use: (queueLimit) => construct({ queueLimit }),
   },
   {
+    where: "the option queueTimeoutMs",
+    name: "options.queueTimeoutMs",
+    ...TIME_OUT,
+    use: (queueTimeoutMs) => construct({ queueTimeoutMs }),
+  },
+  ...[0, 5].map((taken) => ({
+    where: `acquire's option priority, with ${taken} of 5 taken,`,
+    ...PRIORITY,
+    use: async (priority: Bad["value"]) => {
+      const limiter = construct({ queueLimit: 5, queueProcessingOrder: "highestPriorityFirst" });
+      limiter.attemptAcquire(taken);
+      const before = limiter.getStatistics();
+      await limiter.acquire(1, { priority }).finally(() => {
+        expect(limiter.getStatistics()).toEqual(before);
+      });
+    },
+  })),
+  {
     where: "the option queueProcessingOrder",
     name: "options.queueProcessingOrder",
-    allowed: '"oldestFirst" or "newestFirst"',
+    allowed: '"oldestFirst" or "newestFirst" or "highestPriorityFirst"',
     // Another word is a TypeError too (table 2.14).
     wrongTypes: [FIVE, ...NO_NUMBERS, bad("another word", "OldestFirst", '"OldestFirst"')],
     outOfRange: [],
@@ -491,6 +539,56 @@ describe("names that are not known", () => {
   });
 });
 
+describe("a priority where nobody goes by it", () => {
+  const MAKERS: readonly (readonly [string, (options: object) => RateLimiter])[] = [
+    ["ConcurrencyLimiter", construct],
+    ...REPLENISHING.map(({ kind, make }) => [kind, make] as const),
+  ];
+
+  it.each(MAKERS)("Q-04 is not checked by %s", async (_, make) => {
+    for (const queueProcessingOrder of ["oldestFirst", "newestFirst"]) {
+      const limiter = make({ queueProcessingOrder, queueLimit: 100 });
+      for (const { value } of [...PRIORITY.wrongTypes, ...PRIORITY.outOfRange])
+        limiter.acquire(0, { priority: value }).catch((error: unknown) => expect.unreachable(String(error)));
+      await flush();
+      expect(limiter.getStatistics()?.totalSuccessfulLeases).toBe(
+        PRIORITY.wrongTypes.length + PRIORITY.outOfRange.length,
+      );
+    }
+  });
+
+  it.each(MAKERS)("Q-04 is not even read by %s", async (_, make) => {
+    for (const queueProcessingOrder of ["oldestFirst", "newestFirst"]) {
+      const limiter = make({ queueProcessingOrder, queueLimit: 100 });
+      const options = {
+        get priority(): number {
+          return expect.unreachable("it was read");
+        },
+      };
+      expect((await limiter.acquire(5, options)).isAcquired).toBe(true);
+      const waiting = watch(limiter.acquire(1, options));
+      await flush();
+      expect(waiting.state).toBe("pending");
+      limiter.dispose();
+    }
+  });
+
+  it.each(MAKERS)(
+    "P9 takes all safe integers where %s goes by it, -0 and undefined included",
+    async (_, make) => {
+      const limiter = make({ queueProcessingOrder: "highestPriorityFirst", queueLimit: 100 });
+      limiter.attemptAcquire(5);
+      const { MAX_SAFE_INTEGER, MIN_SAFE_INTEGER } = Number;
+      const waits = [MAX_SAFE_INTEGER, MIN_SAFE_INTEGER, 0, -0, undefined].map((priority) =>
+        watch(limiter.acquire(1, { priority })),
+      );
+      await flush();
+      expect(waits.map(({ state }) => state)).toEqual(waits.map(() => "pending"));
+      limiter.dispose();
+    },
+  );
+});
+
 describe("a signal in place of the options", () => {
   const { signal } = new AbortController();
   it.each<[string, (limiter: RateLimiter) => Promise<unknown>]>([
@@ -589,7 +687,10 @@ describe("input that is allowed", () => {
       { ...least, [duration]: 0.001 },
       { ...least, [duration]: Number.MAX_VALUE },
       { [counts[0] as string]: Number.MAX_SAFE_INTEGER, queueLimit: Number.MAX_SAFE_INTEGER },
-      ...["oldestFirst", "newestFirst"].map((queueProcessingOrder) => ({ queueProcessingOrder })),
+      ...["oldestFirst", "newestFirst", "highestPriorityFirst"].map((queueProcessingOrder) => ({
+        queueProcessingOrder,
+      })),
+      ...[Number.MIN_VALUE, 2 ** 32, Number.MAX_VALUE].map((queueTimeoutMs) => ({ queueTimeoutMs })),
       ...[true, false].map((autoReplenishment) => ({ autoReplenishment })),
     ]) {
       const limiter = make({ clock: new ManualClock(), ...options });

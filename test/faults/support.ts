@@ -18,7 +18,7 @@ import type { ManualClock } from "../support.js";
  * Makes a limiter of `limit` permits. What was taken comes back when the leases are disposed or, in limiters that replenish,
  * `periodMs` after the start (1000 by default). There is room for 100 in the queue.
  */
-export type Make = (limit: number, options?: QueueOptions, periodMs?: number) => RateLimiter;
+type Make = (limit: number, options?: QueueOptions, periodMs?: number) => RateLimiter;
 export type NamedMake = readonly [name: string, make: Make];
 
 export const concurrency = (permitLimit: number, options?: QueueOptions) =>

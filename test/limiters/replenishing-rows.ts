@@ -6,7 +6,7 @@ import { ask, available, fates, numbers, type Replenishing, replenish } from "./
 // The rows that tables 3.2, 3.3 and 3.4 of spec/system-threading-ratelimiting.md have in common, and the arrangement
 // that their own rows share. "replenish at +x ms" of a row is `replenish`.
 
-export interface CommonOptions {
+interface CommonOptions {
   readonly permitLimit: number;
   readonly queueLimit: number;
   readonly queueProcessingOrder: QueueProcessingOrder;

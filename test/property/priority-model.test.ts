@@ -150,7 +150,9 @@ class Model {
     this.now += 1;
     if (this.isTimed && this.now % WINDOW === 0) this.available = this.limit;
     if (wasPaused || this.isTimed) this.drain();
-    for (const waiter of this.waiters.filter(({ deadline }) => deadline <= this.now).sort((a, b) => a.id - b.id))
+    for (const waiter of this.waiters
+      .filter(({ deadline }) => deadline <= this.now)
+      .sort((a, b) => a.id - b.id))
       this.tell(waiter, "queue_timeout");
     this.drain();
   }
@@ -176,7 +178,7 @@ const permits = fc.integer({ min: 0, max: 4 });
 const index = fc.nat({ max: 5 });
 const command: fc.Arbitrary<Command> = fc.oneof(
   {
-    weight: 14,
+    weight: 24,
     arbitrary: fc.record(
       {
         op: constant("acquire"),
@@ -237,7 +239,13 @@ interface Counts {
   expired: number;
 }
 
-function runSideBySide(limiter: Limiter, model: Model, clock: CountingClock, commands: readonly Command[], counts: Counts): void {
+function runSideBySide(
+  limiter: Limiter,
+  model: Model,
+  clock: CountingClock,
+  commands: readonly Command[],
+  counts: Counts,
+): void {
   const door = (limiter as InsideLimiter)[inside] as Inside;
   const snapshot = {} as LimiterSnapshot;
   const told: string[] = [];
@@ -296,7 +304,8 @@ function runSideBySide(limiter: Limiter, model: Model, clock: CountingClock, com
         // A concurrency limiter refuses early by its pace, which is not modelled here.
         const maxWaitMs = model.isTimed || (one.maxWaitMs ?? 1) <= 0 ? one.maxWaitMs : undefined;
         const { signal } = one;
-        if (signal !== undefined && controllers[signal]?.signal.aborted === true) controllers[signal] = new CountingController();
+        if (signal !== undefined && controllers[signal]?.signal.aborted === true)
+          controllers[signal] = new CountingController();
         const controller = signal === undefined ? undefined : controllers[signal];
         const expected = model.ask(id, one.permits, one.priority ?? 0, { maxWaitMs, signal });
         let actual: string | undefined;
@@ -307,7 +316,8 @@ function runSideBySide(limiter: Limiter, model: Model, clock: CountingClock, com
             { priority: one.priority, maxWaitMs, signal: controller?.signal },
             {
               settled: (lease) => told.push(answered(id, lease)),
-              failed: (error) => told.push(error === controller?.signal.reason ? `${id} aborted` : String(error)),
+              failed: (error) =>
+                told.push(error === controller?.signal.reason ? `${id} aborted` : String(error)),
             },
           );
           if (isLease(answer)) actual = answered(id, answer);
@@ -394,7 +404,7 @@ describe("a queue that goes by priority does what a sorted array does", { timeou
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 4 }),
-        fc.nat({ max: 8 }),
+        fc.nat({ max: 5 }),
         fc.constantFrom(undefined, 5, 11),
         fc.array(command, { maxLength: 50, size: "max" }),
         (limit, queueLimit, queueTimeoutMs, commands) => {

@@ -172,7 +172,7 @@ describe.each(KINDS)("queueTimeoutMs of %s", (_kind, make) => {
     const expired: [number, string | undefined][] = [];
     for (let t = 0; t < 500; t += 10) {
       if (t <= 200 && t % 100 === 0)
-        requestWith(
+        void requestWith(
           limiter,
           1,
           {},
@@ -535,12 +535,19 @@ describe("deadline_unmet in a ConcurrencyLimiter, which goes by the pace at whic
 
   it("C-21 counts no time in which nobody waited", async () => {
     const { limiter, clock, last } = await paced(10);
-    clock.advance(1e6);
+    clock.advance(500);
     const wait = ask(limiter);
     clock.advance(100);
     last.dispose();
     expect(await fates(wait)).toEqual(["granted"]);
     expect(limiter.estimateWaitMs()).toBe(100);
+  });
+
+  it("C-21 knows nothing any more long after: nobody is refused for ever for a pace that was slow once", async () => {
+    const { limiter, clock } = await paced(10);
+    clock.advance(1e6);
+    expect(limiter.estimateWaitMs()).toBeUndefined();
+    expect(await fates(ask(limiter, { maxWaitMs: 1 }))).toEqual(["waits"]);
   });
 
   it("C-21 counts permits and not callers: one who gets 10 is enough", async () => {

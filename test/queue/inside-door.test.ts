@@ -133,17 +133,23 @@ describe("a request through the inside door", () => {
     expect(leaseOf(new NoLimiter()).isAcquired).toBe(true);
   });
 
-  it("gives the promise of a limiter that has no door and lets callers wait; the sink is left out of it", async () => {
-    const held = new ConcurrencyLimiter({ permitLimit: 1, queueLimit: 1 });
+  it("gives a ticket for a limiter that has no door, tells the sink a moment later, and gives back what nobody wants", async () => {
+    const held = new ConcurrencyLimiter({ permitLimit: 1, queueLimit: 2 });
     class Foreign extends NoLimiter {
       protected override attemptAcquireCore = () => held.attemptAcquire();
       protected override acquireCore = () => held.acquire() as never;
     }
     const told = new Told();
-    const answer = requestWith(new Foreign(), 1, {}, told.sink("a"));
-    expect(answer).toBeInstanceOf(Promise);
-    expect(((await answer) as RateLimitLease).isAcquired).toBe(true);
-    expect(told.log).toEqual([]);
+    const tickets = ["a", "b"].map((name) => requestWith(new Foreign(), 1, {}, told.sink(name)));
+    await flush();
+    expect(told.log).toEqual(["a: granted"]);
+    const [first, second] = tickets as [AcquireTicket, AcquireTicket];
+    expect([second.cancel(), second.cancel()]).toEqual([true, false]);
+    expect(isLease(first)).toBe(false);
+    held.permitLimit = 2;
+    await flush();
+    expect(told.log).toEqual(["a: granted"]);
+    expect(held.getStatistics()).toMatchObject({ currentAvailablePermits: 1, totalSuccessfulLeases: 2 });
   });
 
   it("CORE-1 tells the sink in the very call that gives the permit back, once", async () => {
@@ -291,7 +297,7 @@ describe("a ticket", () => {
       false,
     ]);
     expect(told.log).toEqual(["aborted: failed left", "granted: granted", "disposed: limiter_disposed"]);
-    expect(snapshotOf(limiter)).toMatchObject({ available: 0, granted: 2, refused: 0 });
+    expect(snapshotOf(limiter)).toMatchObject({ available: 0, granted: 2, refused: 1 });
   });
 
   it("takes the caller's listener and the timer along", () => {
@@ -461,7 +467,10 @@ describe("delivery", () => {
     const two = busy({ queueLimit: 20_000 });
     let granted = 0;
     const release = {
-      settled: (lease: RateLimitLease) => void (granted++, lease.dispose()),
+      settled: (lease: RateLimitLease) => {
+        granted += 1;
+        lease.dispose();
+      },
       failed: () => {},
     };
     for (let i = 0; i < 10_000; i++) {
@@ -540,27 +549,20 @@ describe("delivery", () => {
   });
 
   it("4.2 a limiter that a sink disposes while a pause ends grants nothing more, and leaves nobody waiting", async () => {
-    for (const disposeAtOnce of [true, false]) {
-      const { limiter, clock, told } = make({ permitLimit: 1 });
-      limiter.pause(10);
-      ticketOf(
-        limiter,
-        told.sink("a", (lease) => {
-          if (disposeAtOnce) lease.dispose();
-          limiter.dispose();
-        }),
-      );
-      // No timer fires: the newcomer finds that the pause is over.
-      clock.set(10);
-      const newcomer = watch(limiter.acquire());
-      await flush();
-      expect(told.log).toEqual(["a: granted"]);
-      expect([newcomer.state, newcomer.state === "pending" || newcomer.reason]).toEqual([
-        "rejected",
-        expect.any(LimiterDisposedError),
-      ]);
-      expect(clock.timerCount).toBe(0);
-    }
+    const { limiter, clock, told } = make({ permitLimit: 1 });
+    limiter.pause(10);
+    ticketOf(
+      limiter,
+      told.sink("a", () => limiter.dispose()),
+    );
+    // No timer fires: the newcomer finds that the pause is over.
+    clock.set(10);
+    const newcomer = watch(limiter.acquire());
+    await flush();
+    expect(told.log).toEqual(["a: granted"]);
+    expect([newcomer.state === "pending", clock.timerCount]).toEqual([false, 0]);
+    expect(newcomer.state === "fulfilled" && newcomer.value.isAcquired).toBe(false);
+    expect(snapshotOf(limiter)).toMatchObject({ queuedRequests: 0, granted: 1 });
   });
 
   it("4.2 a limit that a sink lowers while a pause ends holds for the newcomer who found that", async () => {
@@ -579,6 +581,25 @@ describe("delivery", () => {
     // It can never fit: refused or a mistake, but it does not wait for ever.
     expect(newcomer.state).not.toBe("pending");
     expect(snapshotOf(limiter).queuedRequests).toBe(0);
+  });
+
+  it("4.2 a newcomer whose signal a sink aborts while its own request brings the limiter up to date does not wait on", async () => {
+    const clock = new ManualClock();
+    const limiter = new FixedWindowRateLimiter({ permitLimit: 1, windowMs: 10, queueLimit: 5, clock });
+    limiter.attemptAcquire();
+    const told = new Told();
+    const caller = new CountingController();
+    ticketOf(
+      limiter,
+      told.sink("a", () => caller.abort("left")),
+    );
+    clock.set(10);
+    const newcomer = watch(limiter.acquire(1, { signal: caller.signal }));
+    await flush();
+    expect([told.log, newcomer.reason]).toEqual([["a: granted"], "left"]);
+    expect([limiter.getStatistics().currentQueuedCount, caller.listeners, clock.timerCount]).toEqual([
+      0, 0, 0,
+    ]);
   });
 
   it("4.6 a limiter that a sink disposes while time brings permits bears the abort that noticed it", async () => {
@@ -743,9 +764,9 @@ describe("a snapshot", () => {
     const { limiter, clock, held, told } = busy({ queueLimit: 3, queueProcessingOrder: "newestFirst" });
     const caller = new AbortController();
     let asked = 1;
-    const ask = (options: AcquireOptions) => {
+    const ask = (options: AcquireOptions): void => {
       asked += 1;
-      return requestWith(limiter, 1, options, told.sink("x"));
+      void requestWith(limiter, 1, options, told.sink("x"));
     };
     ask({ maxWaitMs: -1 });
     ask({ maxWaitMs: 0 });

@@ -344,7 +344,7 @@ describe.each(KINDS)("priorities in the queue of %s", (_kind, make) => {
     it("P22 Q-14 has the newcomer in it and the evicted one out of it when that one is told", () => {
       const scene = full({ queueLimit: 1 });
       const seen: unknown[] = [];
-      requestWith(
+      void requestWith(
         scene.limiter,
         1,
         {},

@@ -57,9 +57,19 @@ function limitConcurrency<T, R>(limiter: RateLimiter, project: (value: T) => Str
         };
         active.add(end);
         unsubscribe = project(value)({
-          next: (result) => void (isOver || observer.next(result)),
-          error: (error) => void (isOver || (end(), close(() => observer.error(error)))),
-          complete: () => void (isOver || (end(), drain())),
+          next: (result) => {
+            if (!isOver) observer.next(result);
+          },
+          error: (error) => {
+            if (isOver) return;
+            end();
+            close(() => observer.error(error));
+          },
+          complete: () => {
+            if (isOver) return;
+            end();
+            drain();
+          },
         });
         if (isOver) unsubscribe();
       };
@@ -78,11 +88,7 @@ function limitConcurrency<T, R>(limiter: RateLimiter, project: (value: T) => Str
         while (!isClosed && waiting === undefined && values.length > 0) {
           const answer = requestWith(limiter, 1, {}, sink);
           if (isLease(answer)) run(answer);
-          else if ("cancel" in answer) waiting = answer;
-          else {
-            waiting = { cancel: () => true };
-            answer.then(sink.settled, sink.failed);
-          }
+          else waiting = answer;
         }
         isRunning = false;
         if (isDone && values.length === 0 && active.size === 0) close(() => observer.complete());
@@ -246,7 +252,10 @@ describe("an operator on a stream", () => {
 // ── a layer of a shield ────────────────────────────────────────────────────────────────────────────────────────────
 
 /** A lease at once, or a promise of one: who has to wait goes on in its own async context. */
-function leaseOrPromise(limiter: RateLimiter, signal?: AbortSignal): RateLimitLease | PromiseLike<RateLimitLease> {
+function leaseOrPromise(
+  limiter: RateLimiter,
+  signal?: AbortSignal,
+): RateLimitLease | PromiseLike<RateLimitLease> {
   const early: (() => void)[] = [];
   let tell = (settle: () => void): void => void early.push(settle);
   let resolve: (lease: RateLimitLease) => void = () => {};
@@ -395,7 +404,7 @@ describe("a layer of a shield", () => {
       queueProcessingOrder: "newestFirst",
     });
     const held = limiter.attemptAcquire();
-    requestWith(limiter, 1, {}, { settled: () => held.dispose(), failed: () => {} });
+    void requestWith(limiter, 1, {}, { settled: () => held.dispose(), failed: () => {} });
     expect(await layer(limiter)(() => Promise.resolve("done"))).toBe("done");
   });
 });
@@ -409,7 +418,8 @@ function withRateLimiter(limiter: RateLimiter & { pause?(ms: number): void }, in
   return async (url, init) => {
     const lease = await leaseOrPromise(limiter, init?.signal);
     if (!lease.isAcquired) {
-      const seconds = lease.retryAfterMs === undefined ? [] : [["retry-after", String(lease.retryAfterMs / 1000)]];
+      const seconds =
+        lease.retryAfterMs === undefined ? [] : [["retry-after", String(lease.retryAfterMs / 1000)]];
       return new Response(lease.reason, { status: 429, headers: seconds as [string, string][] });
     }
     try {
