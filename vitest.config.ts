@@ -11,6 +11,8 @@ const alias = [
 export default defineConfig({
   resolve: { alias },
   test: {
+    // A hang, not a busy machine, is what this should catch.
+    testTimeout: 60_000,
     reporters: ["default", "./test/setup/closing-line.ts"],
     coverage: {
       provider: "v8",

@@ -198,7 +198,7 @@ export abstract class PartitionedRateLimiter<Resource> implements Disposable, As
   }
 
   /**
-   * The limiter of one resource, for whatever takes a plain limiter. In what \`create\` makes, the
+   * The limiter of one resource, for whatever takes a plain limiter. In what `create` makes, the
    * partitioner runs once, now, and the partition is looked up, and made if need be, at every call; elsewhere the partitioner
    * runs at every call. Disposing it does nothing to the partition.
    */

@@ -222,7 +222,7 @@ describe("a partition that is paused for longer than hosts' timers go", () => {
     const clock = new ManualClock();
     const limiter = PartitionedRateLimiter.create(
       (key: string) => RateLimitPartition.get(key, () => fixed(1, { clock })),
-      { clock, idleLimitMs: 1000 },
+      { clock, idleLimitMs: 600_000 },
     );
     limiter.forResource("key").pause(60 * 24 * HOUR_MS);
     clock.advance(59 * 24 * HOUR_MS);

@@ -98,4 +98,10 @@ describe("NoLimiter", () => {
     await expect(limiter.acquire(0.5)).rejects.toThrow(RangeError);
     expect(limiter.getStatistics()).toEqual(UNLIMITED);
   });
+
+  it("C-8 estimates no wait, for any count that is one", () => {
+    const limiter = new NoLimiter();
+    expect([limiter.estimateWaitMs(), limiter.estimateWaitMs(2 ** 40)]).toEqual([0, 0]);
+    expect(() => limiter.estimateWaitMs(-1)).toThrow(RangeError);
+  });
 });
