@@ -175,7 +175,7 @@ export class ConcurrencyLimiter extends RateLimiter {
    * @throws TypeError, RangeError or {@link LimiterDisposedError} as `attemptAcquire` does.
    */
   estimateWaitMs(permitCount = 1): number | undefined {
-    return this.#queue.estimateWaitMs(permitCount, this.#queue.clock.now());
+    return this.#queue.estimateWaitMs(permitCount);
   }
 
   override getStatistics(): RateLimiterStatistics {
@@ -183,7 +183,7 @@ export class ConcurrencyLimiter extends RateLimiter {
   }
 
   override get idleDurationMs(): number | undefined {
-    return this.#queue.idleDurationMs(this.#queue.clock.now());
+    return this.#queue.idleDurationMs();
   }
 
   protected override attemptAcquireCore(permitCount: number): RateLimitLease {

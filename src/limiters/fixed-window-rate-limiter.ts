@@ -1,15 +1,12 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-import type { AcquireOptions } from "../contract/acquire-options.js";
-import { type Inside, inside } from "../contract/inside.js";
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
-import { ReplenishingRateLimiter } from "../contract/rate-limiter.js";
-import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
 import { checkDuration, checkInteger, checkOptionNames } from "../contract/validation.js";
 import { ChargedLease } from "../queue/charged-lease.js";
 import type { PermitAlgorithm } from "../queue/permit-algorithm.js";
 import { PermitQueue } from "../queue/permit-queue.js";
 import { QueueSettings, shareSettings } from "../queue/queue-settings.js";
 import { boundaryAt, lastBoundary } from "../time/grid.js";
+import { ownQueue, QueuedReplenishingRateLimiter } from "./queued-replenishing-rate-limiter.js";
 import {
   REPLENISHING_METADATA,
   REPLENISHING_OPTION_NAMES,
@@ -90,7 +87,7 @@ class FixedWindowSettings extends QueueSettings<FixedWindowRateLimiter> {
  *
  * @public
  */
-export class FixedWindowRateLimiter extends ReplenishingRateLimiter {
+export class FixedWindowRateLimiter extends QueuedReplenishingRateLimiter {
   static readonly #algorithm: PermitAlgorithm<FixedWindowRateLimiter> = {
     limiterName: "FixedWindowRateLimiter",
     metadataNames: REPLENISHING_METADATA,
@@ -103,7 +100,8 @@ export class FixedWindowRateLimiter extends ReplenishingRateLimiter {
 
   static #lastSettings: FixedWindowSettings | undefined;
 
-  readonly #queue: PermitQueue<FixedWindowRateLimiter, FixedWindowSettings>;
+  /** @internal */
+  readonly [ownQueue]: PermitQueue<FixedWindowRateLimiter, FixedWindowSettings>;
   /** Where the grid of windows starts; in manual mode, where the present window does. */
   #start: number;
   /** The number of the present window on that grid. */
@@ -121,16 +119,12 @@ export class FixedWindowRateLimiter extends ReplenishingRateLimiter {
       new FixedWindowSettings(options, FixedWindowRateLimiter.#algorithm),
     );
     FixedWindowRateLimiter.#lastSettings = settings;
-    this.#queue = new PermitQueue(this, settings, settings.permitLimit);
-    this.#start = this.#queue.fullSince;
+    this[ownQueue] = new PermitQueue(this, settings, settings.permitLimit);
+    this.#start = this[ownQueue].fullSince;
   }
 
   override get replenishmentPeriodMs(): number {
     return this.#settings.windowMs;
-  }
-
-  override get isAutoReplenishing(): boolean {
-    return this.#queue.settings.isAuto;
   }
 
   /**
@@ -140,8 +134,8 @@ export class FixedWindowRateLimiter extends ReplenishingRateLimiter {
    * @returns False for a limiter that replenishes itself, else true.
    */
   override tryReplenish(): boolean {
-    if (this.#queue.settings.isAuto) return false;
-    const now = this.#queue.clock.now();
+    if (this[ownQueue].settings.isAuto) return false;
+    const now = this[ownQueue].clock.now();
     if (now - this.#start >= this.#settings.windowMs) {
       this.#start = now;
       this.#replenish(1, now);
@@ -149,70 +143,13 @@ export class FixedWindowRateLimiter extends ReplenishingRateLimiter {
     return true;
   }
 
-  override attemptAcquire(permitCount = 1): RateLimitLease {
-    const now = this.#advance();
-    return this.#queue.take(permitCount) ? this.#lend(permitCount) : this.#queue.attempt(permitCount, now);
-  }
-
-  /**
-   * Grants nothing for `durationMs`: attempts are refused with `server_pause` and the time left, those who may wait
-   * wait. Windows go on meanwhile. Never shortens an earlier pause. Does nothing on a disposed limiter.
-   *
-   * @param durationMs - Milliseconds, above 0 and finite.
-   * @throws TypeError or RangeError when it is not.
-   */
-  pause(durationMs: number): void {
-    this.#advance();
-    this.#queue.pause(durationMs);
-  }
-
-  /**
-   * How long a request would wait, in milliseconds, if it were made now; 0 when it would be granted at once. Counts those
-   * who wait before it. A lower bound in a manual limiter, where it assumes a call of `tryReplenish` in time. Changes
-   * nothing.
-   *
-   * @throws TypeError, RangeError or {@link LimiterDisposedError} as `attemptAcquire` does.
-   */
-  estimateWaitMs(permitCount = 1): number {
-    return this.#queue.estimateWaitMs(permitCount, this.#advance()) as number;
-  }
-
-  override getStatistics(): RateLimiterStatistics {
-    this.#advance();
-    return this.#queue.getStatistics();
-  }
-
-  override get idleDurationMs(): number | undefined {
-    return this.#queue.idleDurationMs(this.#advance());
-  }
-
-  protected override attemptAcquireCore(permitCount: number): RateLimitLease {
-    return this.attemptAcquire(permitCount);
-  }
-
-  protected override acquireCore(
-    permitCount: number,
-    options: AcquireOptions,
-  ): RateLimitLease | Promise<RateLimitLease> {
-    return this.#queue.acquire(permitCount, options, this.#advance());
-  }
-
-  protected override disposeCore(): void {
-    this.#queue.dispose();
-  }
-
-  /** @internal */
-  get [inside](): Inside {
-    return this.#queue;
-  }
-
   get #settings(): FixedWindowSettings {
-    return this.#queue.settings;
+    return this[ownQueue].settings;
   }
 
   /** Brings the limiter up to the present, and returns that. */
   #advance(): number {
-    const queue = this.#queue;
+    const queue = this[ownQueue];
     const now = queue.clock.now();
     if (queue.settings.isAuto && now >= this.#boundaryIn(1)) {
       const passed = lastBoundary(this.#start, this.#settings.windowMs, now) - this.#window;
@@ -226,12 +163,13 @@ export class FixedWindowRateLimiter extends ReplenishingRateLimiter {
 
   /** Fills the counter up. A debt is more than one window's permits; each window pays what it can. */
   #replenish(windows: number, fullAt: number): void {
-    const missing = this.#settings.permitLimit - this.#queue.available;
-    if (missing > 0) this.#queue.replenish(Math.min(missing, windows * this.#settings.permitLimit), fullAt);
+    const missing = this.#settings.permitLimit - this[ownQueue].available;
+    if (missing > 0)
+      this[ownQueue].replenish(Math.min(missing, windows * this.#settings.permitLimit), fullAt);
   }
 
   #availableAt(permits: number): number {
-    const missing = permits - this.#queue.available;
+    const missing = permits - this[ownQueue].available;
     return this.#boundaryIn(Math.max(1, Math.ceil(missing / this.#settings.permitLimit)));
   }
 
@@ -241,16 +179,16 @@ export class FixedWindowRateLimiter extends ReplenishingRateLimiter {
 
   /** Tells one window from another. */
   get #presentWindow(): number {
-    return this.#queue.settings.isAuto ? this.#window : this.#start;
+    return this[ownQueue].settings.isAuto ? this.#window : this.#start;
   }
 
   #lend(permits: number): RateLimitLease {
-    return new ChargedLease(this.#queue, permits, this.#presentWindow);
+    return new ChargedLease(this[ownQueue], permits, this.#presentWindow);
   }
 
   #charge(permits: number, window: number): number {
     const now = this.#advance();
-    if (permits > 0 || window === this.#presentWindow) this.#queue.charge(permits, now);
+    if (permits > 0 || window === this.#presentWindow) this[ownQueue].charge(permits, now);
     return this.#presentWindow;
   }
 }

@@ -1,15 +1,12 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-import type { AcquireOptions } from "../contract/acquire-options.js";
-import { type Inside, inside } from "../contract/inside.js";
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
-import { ReplenishingRateLimiter } from "../contract/rate-limiter.js";
-import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
 import { checkDuration, checkInteger, checkOptionNames } from "../contract/validation.js";
 import { ChargedLease } from "../queue/charged-lease.js";
 import type { PermitAlgorithm } from "../queue/permit-algorithm.js";
 import { PermitQueue } from "../queue/permit-queue.js";
 import { QueueSettings, shareSettings } from "../queue/queue-settings.js";
 import { boundaryAt, lastBoundary } from "../time/grid.js";
+import { ownQueue, QueuedReplenishingRateLimiter } from "./queued-replenishing-rate-limiter.js";
 import {
   REPLENISHING_METADATA,
   REPLENISHING_OPTION_NAMES,
@@ -106,7 +103,7 @@ class SlidingWindowSettings extends QueueSettings<SlidingWindowRateLimiter> {
  *
  * @public
  */
-export class SlidingWindowRateLimiter extends ReplenishingRateLimiter {
+export class SlidingWindowRateLimiter extends QueuedReplenishingRateLimiter {
   static readonly #algorithm: PermitAlgorithm<SlidingWindowRateLimiter> = {
     limiterName: "SlidingWindowRateLimiter",
     metadataNames: REPLENISHING_METADATA,
@@ -119,7 +116,8 @@ export class SlidingWindowRateLimiter extends ReplenishingRateLimiter {
 
   static #lastSettings: SlidingWindowSettings | undefined;
 
-  readonly #queue: PermitQueue<SlidingWindowRateLimiter, SlidingWindowSettings>;
+  /** @internal */
+  readonly [ownQueue]: PermitQueue<SlidingWindowRateLimiter, SlidingWindowSettings>;
   /** What was taken in each segment of the window, as a ring; available is the limit less all of them. */
   readonly #taken: number[];
   /** Where in the ring the present segment is. */
@@ -142,17 +140,13 @@ export class SlidingWindowRateLimiter extends ReplenishingRateLimiter {
     );
     SlidingWindowRateLimiter.#lastSettings = settings;
     this.#taken = new Array<number>(settings.segments).fill(0);
-    this.#queue = new PermitQueue(this, settings, settings.permitLimit);
-    this.#start = this.#queue.fullSince;
+    this[ownQueue] = new PermitQueue(this, settings, settings.permitLimit);
+    this.#start = this[ownQueue].fullSince;
   }
 
   /** How long a segment is, in milliseconds. */
   override get replenishmentPeriodMs(): number {
     return this.#settings.segmentMs;
-  }
-
-  override get isAutoReplenishing(): boolean {
-    return this.#isAuto;
   }
 
   /**
@@ -163,7 +157,7 @@ export class SlidingWindowRateLimiter extends ReplenishingRateLimiter {
    */
   override tryReplenish(): boolean {
     if (this.#isAuto) return false;
-    const now = this.#queue.clock.now();
+    const now = this[ownQueue].clock.now();
     if (now - this.#start >= this.#settings.segmentMs) {
       this.#start = now;
       this.#move(1);
@@ -171,70 +165,13 @@ export class SlidingWindowRateLimiter extends ReplenishingRateLimiter {
     return true;
   }
 
-  override attemptAcquire(permitCount = 1): RateLimitLease {
-    const now = this.#advance();
-    return this.#queue.take(permitCount) ? this.#lend(permitCount) : this.#queue.attempt(permitCount, now);
-  }
-
-  /**
-   * Grants nothing for `durationMs`: attempts are refused with `server_pause` and the time left, those who may wait
-   * wait. The window moves on meanwhile. Never shortens an earlier pause. Does nothing on a disposed limiter.
-   *
-   * @param durationMs - Milliseconds, above 0 and finite.
-   * @throws TypeError or RangeError when it is not.
-   */
-  pause(durationMs: number): void {
-    this.#advance();
-    this.#queue.pause(durationMs);
-  }
-
-  /**
-   * How long a request would wait, in milliseconds, if it were made now; 0 when it would be granted at once. Counts those
-   * who wait before it. A lower bound in a manual limiter, where it assumes a call of `tryReplenish` in time. Changes
-   * nothing.
-   *
-   * @throws TypeError, RangeError or {@link LimiterDisposedError} as `attemptAcquire` does.
-   */
-  estimateWaitMs(permitCount = 1): number {
-    return this.#queue.estimateWaitMs(permitCount, this.#advance()) as number;
-  }
-
-  override getStatistics(): RateLimiterStatistics {
-    this.#advance();
-    return this.#queue.getStatistics();
-  }
-
-  override get idleDurationMs(): number | undefined {
-    return this.#queue.idleDurationMs(this.#advance());
-  }
-
-  protected override attemptAcquireCore(permitCount: number): RateLimitLease {
-    return this.attemptAcquire(permitCount);
-  }
-
-  protected override acquireCore(
-    permitCount: number,
-    options: AcquireOptions,
-  ): RateLimitLease | Promise<RateLimitLease> {
-    return this.#queue.acquire(permitCount, options, this.#advance());
-  }
-
-  protected override disposeCore(): void {
-    this.#queue.dispose();
-  }
-
-  /** @internal */
-  get [inside](): Inside {
-    return this.#queue;
-  }
-
   get #settings(): SlidingWindowSettings {
-    return this.#queue.settings;
+    return this[ownQueue].settings;
   }
 
   /** Brings the limiter up to the present, and returns that. */
   #advance(): number {
-    const queue = this.#queue;
+    const queue = this[ownQueue];
     const now = queue.clock.now();
     if (this.#isAuto && now >= this.#boundaryIn(1)) {
       this.#move(lastBoundary(this.#start, this.#settings.segmentMs, now) - this.#segment);
@@ -245,7 +182,7 @@ export class SlidingWindowRateLimiter extends ReplenishingRateLimiter {
   /** Moves the window on, and gives back what was taken in the segments that leave it. */
   #move(segments: number): void {
     const taken = this.#taken;
-    const { available } = this.#queue;
+    const { available } = this[ownQueue];
     let freed = 0;
     let fullAt = 0;
     for (let moved = 1; moved <= Math.min(segments, taken.length); moved++) {
@@ -258,13 +195,13 @@ export class SlidingWindowRateLimiter extends ReplenishingRateLimiter {
         fullAt = this.#isAuto ? this.#boundaryIn(moved) : this.#start;
     }
     this.#segment += segments;
-    if (freed > 0) this.#queue.replenish(freed, fullAt);
+    if (freed > 0) this[ownQueue].replenish(freed, fullAt);
   }
 
   #availableAt(permits: number): number {
     const taken = this.#taken;
     const segments = taken.length;
-    let missing = Math.max(1, permits - this.#queue.available);
+    let missing = Math.max(1, permits - this[ownQueue].available);
     for (let age = 1; age <= segments; age++) {
       missing -= taken[(this.#position + age) % segments] as number;
       if (missing <= 0) return this.#boundaryIn(age);
@@ -278,12 +215,12 @@ export class SlidingWindowRateLimiter extends ReplenishingRateLimiter {
   }
 
   get #isAuto(): boolean {
-    return this.#queue.settings.isAuto;
+    return this[ownQueue].settings.isAuto;
   }
 
   #lend(permits: number): RateLimitLease {
     this.#taken[this.#position] = (this.#taken[this.#position] as number) + permits;
-    return new ChargedLease(this.#queue, permits, this.#segment);
+    return new ChargedLease(this[ownQueue], permits, this.#segment);
   }
 
   #charge(permits: number, segment: number): number {
@@ -294,7 +231,7 @@ export class SlidingWindowRateLimiter extends ReplenishingRateLimiter {
     if (hasLeft && permits < 0) return charged;
     const position = (this.#position - (this.#segment - charged) + segments) % segments;
     this.#taken[position] = (this.#taken[position] as number) + permits;
-    this.#queue.charge(permits, now);
+    this[ownQueue].charge(permits, now);
     return charged;
   }
 }

@@ -1,15 +1,12 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-import type { AcquireOptions } from "../contract/acquire-options.js";
-import { type Inside, inside } from "../contract/inside.js";
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
-import { ReplenishingRateLimiter } from "../contract/rate-limiter.js";
-import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
 import { checkChoice, checkDuration, checkInteger, checkOptionNames } from "../contract/validation.js";
 import { ChargedLease } from "../queue/charged-lease.js";
 import type { PermitAlgorithm } from "../queue/permit-algorithm.js";
 import { PermitQueue } from "../queue/permit-queue.js";
 import { QueueSettings, shareSettings } from "../queue/queue-settings.js";
 import { boundaryAt, lastBoundary } from "../time/grid.js";
+import { ownQueue, QueuedReplenishingRateLimiter } from "./queued-replenishing-rate-limiter.js";
 import {
   REPLENISHING_METADATA,
   REPLENISHING_OPTION_NAMES,
@@ -126,7 +123,7 @@ const REFILLS = ["stepped", "continuous"] as const;
  *
  * @public
  */
-export class TokenBucketRateLimiter extends ReplenishingRateLimiter {
+export class TokenBucketRateLimiter extends QueuedReplenishingRateLimiter {
   static readonly #algorithm: PermitAlgorithm<TokenBucketRateLimiter> = {
     limiterName: "TokenBucketRateLimiter",
     metadataNames: REPLENISHING_METADATA,
@@ -140,7 +137,8 @@ export class TokenBucketRateLimiter extends ReplenishingRateLimiter {
 
   static #lastSettings: TokenBucketSettings | undefined;
 
-  readonly #queue: PermitQueue<TokenBucketRateLimiter, TokenBucketSettings>;
+  /** @internal */
+  readonly [ownQueue]: PermitQueue<TokenBucketRateLimiter, TokenBucketSettings>;
   readonly #start: number;
   /** Up to which tick tokens have been counted; or, when they come in steps, how many steps have come. */
   #tick = 0;
@@ -160,16 +158,12 @@ export class TokenBucketRateLimiter extends ReplenishingRateLimiter {
       new TokenBucketSettings(options, TokenBucketRateLimiter.#algorithm, last),
     );
     TokenBucketRateLimiter.#lastSettings = settings;
-    this.#queue = new PermitQueue(this, settings, settings.tokenLimit);
-    this.#start = this.#queue.fullSince;
+    this[ownQueue] = new PermitQueue(this, settings, settings.tokenLimit);
+    this.#start = this[ownQueue].fullSince;
   }
 
   override get replenishmentPeriodMs(): number {
     return this.#settings.periodMs;
-  }
-
-  override get isAutoReplenishing(): boolean {
-    return this.#queue.settings.isAuto;
   }
 
   /**
@@ -179,76 +173,19 @@ export class TokenBucketRateLimiter extends ReplenishingRateLimiter {
    * @returns False for a limiter that replenishes itself, else true.
    */
   override tryReplenish(): boolean {
-    if (this.#queue.settings.isAuto) return false;
+    if (this[ownQueue].settings.isAuto) return false;
     const now = this.#advance();
     this.#accrue(now, now);
     return true;
   }
 
-  override attemptAcquire(permitCount = 1): RateLimitLease {
-    const now = this.#advance();
-    return this.#queue.take(permitCount) ? this.#lend(permitCount) : this.#queue.attempt(permitCount, now);
-  }
-
-  /**
-   * Grants nothing for `durationMs`: attempts are refused with `server_pause` and the time left, those who may wait
-   * wait. Tokens accrue meanwhile. Never shortens an earlier pause. Does nothing on a disposed limiter.
-   *
-   * @param durationMs - Milliseconds, above 0 and finite.
-   * @throws TypeError or RangeError when it is not.
-   */
-  pause(durationMs: number): void {
-    this.#advance();
-    this.#queue.pause(durationMs);
-  }
-
-  /**
-   * How long a request would wait, in milliseconds, if it were made now; 0 when it would be granted at once. Counts those
-   * who wait before it. A lower bound in a manual limiter, where it assumes a call of `tryReplenish` in time. Changes
-   * nothing.
-   *
-   * @throws TypeError, RangeError or {@link LimiterDisposedError} as `attemptAcquire` does.
-   */
-  estimateWaitMs(permitCount = 1): number {
-    return this.#queue.estimateWaitMs(permitCount, this.#advance()) as number;
-  }
-
-  override getStatistics(): RateLimiterStatistics {
-    this.#advance();
-    return this.#queue.getStatistics();
-  }
-
-  override get idleDurationMs(): number | undefined {
-    return this.#queue.idleDurationMs(this.#advance());
-  }
-
-  protected override attemptAcquireCore(permitCount: number): RateLimitLease {
-    return this.attemptAcquire(permitCount);
-  }
-
-  protected override acquireCore(
-    permitCount: number,
-    options: AcquireOptions,
-  ): RateLimitLease | Promise<RateLimitLease> {
-    return this.#queue.acquire(permitCount, options, this.#advance());
-  }
-
-  protected override disposeCore(): void {
-    this.#queue.dispose();
-  }
-
-  /** @internal */
-  get [inside](): Inside {
-    return this.#queue;
-  }
-
   get #settings(): TokenBucketSettings {
-    return this.#queue.settings;
+    return this[ownQueue].settings;
   }
 
   /** Brings the limiter up to the present, and returns that. */
   #advance(): number {
-    const queue = this.#queue;
+    const queue = this[ownQueue];
     const { settings } = queue;
     const now = settings.clock.now();
     if (settings.isStepped) {
@@ -264,10 +201,10 @@ export class TokenBucketRateLimiter extends ReplenishingRateLimiter {
 
   #step(steps: number): void {
     const { tokenLimit, tokensPerPeriod } = this.#settings;
-    const missing = tokenLimit - this.#queue.available;
+    const missing = tokenLimit - this[ownQueue].available;
     const fullAt = this.#boundaryIn(Math.ceil(missing / tokensPerPeriod));
     this.#tick += steps;
-    if (missing > 0) this.#queue.replenish(Math.min(missing, steps * tokensPerPeriod), fullAt);
+    if (missing > 0) this[ownQueue].replenish(Math.min(missing, steps * tokensPerPeriod), fullAt);
   }
 
   /** Lets time pass for which nothing is earned, since the bucket is full. */
@@ -279,7 +216,7 @@ export class TokenBucketRateLimiter extends ReplenishingRateLimiter {
   /** Adds what has accrued. If that fills the bucket, it has been full since `fullAt`, or since it was if that is left out. */
   #accrue(now: number, fullAt?: number): void {
     const { rate, tokenLimit } = this.#settings;
-    const missing = tokenLimit - this.#queue.available;
+    const missing = tokenLimit - this[ownQueue].available;
     const elapsed = TokenRate.tickAt(now, this.#start) - this.#tick;
     const tokens = missing > 0 ? rate.tokensIn(elapsed, this.#part) : 0;
     if (tokens <= 0) return;
@@ -287,12 +224,12 @@ export class TokenBucketRateLimiter extends ReplenishingRateLimiter {
     this.#part = rate.partAfter(elapsed, this.#part);
     this.#tick += elapsed;
     if (tokens >= missing) this.#part = 0;
-    this.#queue.replenish(Math.min(tokens, missing), fullAt ?? this.#start + TokenRate.msAt(fullTick));
+    this[ownQueue].replenish(Math.min(tokens, missing), fullAt ?? this.#start + TokenRate.msAt(fullTick));
   }
 
   #availableAt(permits: number): number {
     const { rate, tokenLimit, tokensPerPeriod, isStepped } = this.#settings;
-    const missing = Math.max(1, permits - this.#queue.available);
+    const missing = Math.max(1, permits - this[ownQueue].available);
     if (!isStepped) return this.#start + TokenRate.msAt(rate.tickFor(missing, this.#tick, this.#part));
     // What a step brings beyond the brim is lost: those who are ahead get no more out of it than a full bucket.
     const beyond = tokensPerPeriod > tokenLimit ? Math.max(0, permits - tokenLimit) : 0;
@@ -305,16 +242,16 @@ export class TokenBucketRateLimiter extends ReplenishingRateLimiter {
   }
 
   #lend(permits: number): RateLimitLease {
-    return new ChargedLease(this.#queue, permits, 0);
+    return new ChargedLease(this[ownQueue], permits, 0);
   }
 
   #charge(permits: number): number {
     const now = this.#advance();
     const { tokenLimit, isStepped } = this.#settings;
-    const missing = Math.max(0, tokenLimit - this.#queue.available);
+    const missing = Math.max(0, tokenLimit - this[ownQueue].available);
     // What goes back beyond the brim is lost, like any other token, and so is the part of one that has accrued.
     if (permits <= -missing && !isStepped) this.#rest(now);
-    this.#queue.charge(Math.max(permits, -missing), now);
+    this[ownQueue].charge(Math.max(permits, -missing), now);
     return 0;
   }
 }

@@ -67,6 +67,16 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     return this.settings.clock;
   }
 
+  /** Brings the permits up to the present, which it returns; undefined where time changes nothing. */
+  advance(): number | undefined {
+    return this.settings.algorithm.advance?.(this.limiter);
+  }
+
+  /** Makes the lease for permits that have just been taken. */
+  lend(permits: number): RateLimitLease {
+    return this.settings.algorithm.lend(this.limiter, permits);
+  }
+
   get usesPriority(): boolean {
     return this.settings.queueProcessingOrder === "highestPriorityFirst";
   }
@@ -149,7 +159,7 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
   /** The same with a sink in place of a promise: a lease, or a ticket when the sink will be told. */
   acquireWith(permits: number, options: AcquireOptions, sink: AcquireSink): RateLimitLease | AcquireTicket {
     checkPermitCount(permits);
-    const now = this.algorithm.advance?.(this.limiter);
+    const now = this.advance();
     const answer = this.#answer(permits, options, now);
     if (answer !== undefined) {
       deliver();
@@ -266,7 +276,7 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
   wake(): void {
     const backlog = this.#backlog;
     if (backlog === undefined) return;
-    this.algorithm.advance?.(this.limiter);
+    this.advance();
     const now = this.settings.clock.now();
     this.#endPause(now);
     this.#serve();
@@ -281,7 +291,7 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
 
   /** A signal was aborted: its waiters leave, and those whom they blocked go. */
   abort(watch: SignalWatch): void {
-    this.algorithm.advance?.(this.limiter);
+    this.advance();
     this.#abandon(this.#backlog as Backlog, watch);
     this.drain();
   }
@@ -311,7 +321,7 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
   }
 
   /** How long everything has been there and nobody has wanted anything; undefined while that is not so. */
-  idleDurationMs(now: number): number | undefined {
+  idleDurationMs(now: number = this.clock.now()): number | undefined {
     this.refresh(now);
     if (this.#state !== OPEN && this.#state !== DISPOSED) return undefined;
     if (this.available < this.algorithm.permitLimit(this.limiter)) return undefined;
@@ -320,7 +330,7 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
   }
 
   /** How long a request would wait, if nobody left the queue and nobody took permits out of turn; undefined when unknown. */
-  estimateWaitMs(permits: number, now: number): number | undefined {
+  estimateWaitMs(permits: number, now: number = this.clock.now()): number | undefined {
     checkPermitCount(permits);
     this.#checkRequest(permits);
     this.refresh(now);
@@ -328,7 +338,7 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
   }
 
   snapshot(into: LimiterSnapshot): boolean {
-    if ((this.#state & DISPOSED) === 0) this.refresh(this.algorithm.advance?.(this.limiter));
+    if ((this.#state & DISPOSED) === 0) this.refresh(this.advance());
     const backlog = this.#backlog;
     into.kind = this.algorithm.limiterName;
     into.permitLimit = this.algorithm.permitLimit(this.limiter);
@@ -358,7 +368,7 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     const limit = this.algorithm.permitLimit(this.limiter);
     if (name === MetadataName.limit.name) return limit;
     if (name !== MetadataName.remaining.name && name !== MetadataName.resetAfter.name) return undefined;
-    this.algorithm.advance?.(this.limiter);
+    this.advance();
     if (name === MetadataName.remaining.name) return Math.max(0, this.available);
     const fullAt = this.algorithm.availableAt?.(this.limiter, limit);
     if (fullAt === undefined) return undefined;
@@ -413,7 +423,7 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
   #grant(permits: number): RateLimitLease {
     this.available -= permits;
     this.#succeeded += 1;
-    return this.algorithm.lend(this.limiter, permits);
+    return this.lend(permits);
   }
 
   /** A refusal that says when to come back, where somebody can tell. */
@@ -485,7 +495,7 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     waiter.isWaiting = false;
     backlog.aborted += 1;
     this.#leave(backlog, waiter);
-    this.algorithm.advance?.(this.limiter);
+    this.advance();
     this.drain();
     return true;
   }

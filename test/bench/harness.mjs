@@ -1,14 +1,18 @@
 // Measuring and statistics; knows nothing of limiters.
 //
 // A case compares two sides, `ours` and `peer`, and may name others to show `beside` them. A side is
-//   { label, prepare?(n), run(n, state), n?, note? }
+//   { label, prepare?(n), run(n, state), finish?(state), n?, note? }
 // `prepare` is not timed and returns the state (or a promise of it) that `run` gets; `run` does n operations, sync or
-// async, and returns how many it did, so that neither the optimizer nor a slip can leave them out.
+// async, and returns how many it did, so that neither the optimizer nor a slip can leave them out. `finish` is not timed
+// either, and lets go of what would outlive the sample, such as timers.
 //
 // Rounds run all sides once each, in random order; the ratio is taken within a round, where both sides saw the same
 // machine. What is reported is the geometric mean of those ratios and its 95 % interval. Cases with `target.overNs`
 // compare by difference instead: ours less `target.ratio` (1 if left out) times the peer's. A target is missed when the
 // whole interval is beyond it.
+//
+// The bytes of a case are those that its operations allocate, or with `keeps: true` those that are still there after them.
+// `warmN` is for cases whose n is too large to warm up with.
 import { PerformanceObserver } from "node:perf_hooks";
 
 /** The quantile of Student's t that leaves 2.5 % on each side. */
@@ -86,16 +90,22 @@ function checkDone(side, done, n) {
   if (done !== n) throw new Error(`${side.label} did ${done} of ${n} operations; last slots: ${kept}`);
 }
 
-/** Nanoseconds per operation, once. */
-async function sample(side, n) {
+/** Nanoseconds per operation, once; adds the bytes that each operation left behind to `kept`. */
+async function sample(side, n, kept) {
   const state = await side.prepare?.(n);
   // Nobody pays for the garbage of the side before, and what `prepare` made is in old space, where long-lived
   // limiters are.
   gc();
+  const before = kept && process.memoryUsage().heapUsed;
   const start = performance.now();
   const answer = side.run(n, state);
   const done = typeof answer === "number" ? answer : await answer;
   const elapsed = performance.now() - start;
+  if (kept !== undefined) {
+    gc();
+    kept.push((process.memoryUsage().heapUsed - before) / n);
+  }
+  await side.finish?.(state);
   checkDone(side, done, n);
   return (elapsed * 1e6) / n;
 }
@@ -117,6 +127,7 @@ async function heapGrowth(side, n) {
   // Collections are reported in a later turn.
   while (collections.length === 0) await new Promise(setImmediate);
   observer.disconnect();
+  await side.finish?.(state);
   const disturbed = collections.some(({ startTime }) => startTime > start && startTime < end);
   return disturbed ? Number.NaN : growth;
 }
@@ -143,18 +154,22 @@ async function warmSide(side, n) {
 
 /** Measures one case. */
 export async function measure(testCase, pairs, random) {
-  const { ours, peer, beside = [], target, bytesN = 1000 } = testCase;
+  const { ours, peer, beside = [], target, bytesN = 1000, keeps = false, warmN } = testCase;
   const sides = [ours, peer, ...beside];
   const besidePairs = Math.min(7, pairs);
   const times = new Map(sides.map((side) => [side, []]));
   const size = (side) => side.n ?? testCase.n;
-  for (const side of sides) await warmSide(side, size(side));
+  const kept = new Map(sides.map((side) => [side, keeps ? [] : undefined]));
+  for (const side of sides) await warmSide(side, warmN ?? size(side));
   for (let round = 0; round < pairs; round++) {
     const playing = round < besidePairs ? [...sides] : [ours, peer];
-    for (const side of shuffle(playing, random)) times.get(side).push(await sample(side, size(side)));
+    for (const side of shuffle(playing, random)) {
+      times.get(side).push(await sample(side, size(side), kept.get(side)));
+    }
   }
   const bytes = new Map();
-  for (const side of sides) bytes.set(side, await bytesPerOp(side, side.bytesN ?? bytesN));
+  for (const side of sides)
+    bytes.set(side, keeps ? median(kept.get(side)) : await bytesPerOp(side, side.bytesN ?? bytesN));
   const against = (side) => {
     const theirs = times.get(side);
     const mine = times.get(ours).slice(0, theirs.length);
