@@ -94,7 +94,7 @@ export class FixedWindowRateLimiter extends QueuedReplenishingRateLimiter {
     permitLimit: (limiter) => limiter.#settings.permitLimit,
     lend: (limiter, permits) => limiter.#lend(permits),
     charge: (limiter, permits, window) => limiter.#charge(permits, window),
-    advance: (limiter) => limiter.#advance(),
+    advance: (limiter, now) => limiter.#advance(now),
     availableAt: (limiter, permits) => limiter.#availableAt(permits),
   };
 
@@ -143,22 +143,33 @@ export class FixedWindowRateLimiter extends QueuedReplenishingRateLimiter {
     return true;
   }
 
+  override attemptAcquire(permitCount = 1): RateLimitLease {
+    const queue = this[ownQueue];
+    const now = queue.settings.clock.now();
+    const refusal = queue.refuseAsBefore(permitCount, now);
+    if (refusal !== undefined) return refusal;
+    this.#advance(now);
+    return queue.take(permitCount) ? this.#lend(permitCount) : queue.attempt(permitCount, now);
+  }
+
   get #settings(): FixedWindowSettings {
     return this[ownQueue].settings;
   }
 
-  /** Brings the limiter up to the present, and returns that. */
-  #advance(): number {
-    const queue = this[ownQueue];
-    const now = queue.clock.now();
-    if (queue.settings.isAuto && now >= this.#boundaryIn(1)) {
-      const passed = lastBoundary(this.#start, this.#settings.windowMs, now) - this.#window;
-      const missing = this.#settings.permitLimit - queue.available;
-      const fullAt = this.#boundaryIn(Math.ceil(missing / this.#settings.permitLimit));
-      this.#window += passed;
-      this.#replenish(passed, fullAt);
-    }
-    return now;
+  /** Brings the limiter up to the present. */
+  #advance(now: number): void {
+    const { settings } = this[ownQueue];
+    if (settings.isAuto && now >= boundaryAt(this.#start, settings.windowMs, this.#window + 1))
+      this.#move(now);
+  }
+
+  /** Goes on to the window of this moment. Not a part of `#advance`, which is to be inlined: most calls need none of it. */
+  #move(now: number): void {
+    const { permitLimit, windowMs } = this.#settings;
+    const passed = lastBoundary(this.#start, windowMs, now) - this.#window;
+    const fullAt = this.#boundaryIn(Math.ceil((permitLimit - this[ownQueue].available) / permitLimit));
+    this.#window += passed;
+    this.#replenish(passed, fullAt);
   }
 
   /** Fills the counter up. A debt is more than one window's permits; each window pays what it can. */
@@ -187,7 +198,8 @@ export class FixedWindowRateLimiter extends QueuedReplenishingRateLimiter {
   }
 
   #charge(permits: number, window: number): number {
-    const now = this.#advance();
+    const now = this[ownQueue].clock.now();
+    this.#advance(now);
     if (permits > 0 || window === this.#presentWindow) this[ownQueue].charge(permits, now);
     return this.#presentWindow;
   }

@@ -23,12 +23,6 @@ export abstract class QueuedReplenishingRateLimiter extends ReplenishingRateLimi
     return this[ownQueue].settings.isAuto;
   }
 
-  override attemptAcquire(permitCount = 1): RateLimitLease {
-    const queue = this[ownQueue];
-    const now = queue.advance();
-    return queue.take(permitCount) ? queue.lend(permitCount) : queue.attempt(permitCount, now);
-  }
-
   /**
    * Grants nothing for `durationMs`: attempts are refused with `server_pause` and the time left, those who may wait wait.
    * Permits come back meanwhile. Never shortens an earlier pause. This is how a server's Retry-After reaches everybody who

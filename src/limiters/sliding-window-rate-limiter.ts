@@ -110,7 +110,7 @@ export class SlidingWindowRateLimiter extends QueuedReplenishingRateLimiter {
     permitLimit: (limiter) => limiter.#settings.permitLimit,
     lend: (limiter, permits) => limiter.#lend(permits),
     charge: (limiter, permits, segment) => limiter.#charge(permits, segment),
-    advance: (limiter) => limiter.#advance(),
+    advance: (limiter, now) => limiter.#advance(now),
     availableAt: (limiter, permits) => limiter.#availableAt(permits),
   };
 
@@ -165,18 +165,24 @@ export class SlidingWindowRateLimiter extends QueuedReplenishingRateLimiter {
     return true;
   }
 
+  override attemptAcquire(permitCount = 1): RateLimitLease {
+    const queue = this[ownQueue];
+    const now = queue.settings.clock.now();
+    const refusal = queue.refuseAsBefore(permitCount, now);
+    if (refusal !== undefined) return refusal;
+    this.#advance(now);
+    return queue.take(permitCount) ? this.#lend(permitCount) : queue.attempt(permitCount, now);
+  }
+
   get #settings(): SlidingWindowSettings {
     return this[ownQueue].settings;
   }
 
-  /** Brings the limiter up to the present, and returns that. */
-  #advance(): number {
-    const queue = this[ownQueue];
-    const now = queue.clock.now();
-    if (this.#isAuto && now >= this.#boundaryIn(1)) {
-      this.#move(lastBoundary(this.#start, this.#settings.segmentMs, now) - this.#segment);
-    }
-    return now;
+  /** Brings the limiter up to the present. */
+  #advance(now: number): void {
+    const { settings } = this[ownQueue];
+    if (!settings.isAuto || now < boundaryAt(this.#start, settings.segmentMs, this.#segment + 1)) return;
+    this.#move(lastBoundary(this.#start, settings.segmentMs, now) - this.#segment);
   }
 
   /** Moves the window on, and gives back what was taken in the segments that leave it. */
@@ -224,7 +230,8 @@ export class SlidingWindowRateLimiter extends QueuedReplenishingRateLimiter {
   }
 
   #charge(permits: number, segment: number): number {
-    const now = this.#advance();
+    const now = this[ownQueue].clock.now();
+    this.#advance(now);
     const segments = this.#taken.length;
     const hasLeft = this.#segment - segment >= segments;
     const charged = hasLeft ? this.#segment : segment;

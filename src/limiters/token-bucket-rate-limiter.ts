@@ -131,7 +131,7 @@ export class TokenBucketRateLimiter extends QueuedReplenishingRateLimiter {
     permitLimit: (limiter) => limiter.#settings.tokenLimit,
     lend: (limiter, permits) => limiter.#lend(permits),
     charge: (limiter, permits) => limiter.#charge(permits),
-    advance: (limiter) => limiter.#advance(),
+    advance: (limiter, now) => limiter.#advance(now),
     availableAt: (limiter, permits) => limiter.#availableAt(permits),
   };
 
@@ -174,29 +174,37 @@ export class TokenBucketRateLimiter extends QueuedReplenishingRateLimiter {
    */
   override tryReplenish(): boolean {
     if (this[ownQueue].settings.isAuto) return false;
-    const now = this.#advance();
+    const now = this[ownQueue].clock.now();
+    this.#advance(now);
     this.#accrue(now, now);
     return true;
+  }
+
+  override attemptAcquire(permitCount = 1): RateLimitLease {
+    const queue = this[ownQueue];
+    const now = queue.settings.clock.now();
+    const refusal = queue.refuseAsBefore(permitCount, now);
+    if (refusal !== undefined) return refusal;
+    this.#advance(now);
+    return queue.take(permitCount) ? this.#lend(permitCount) : queue.attempt(permitCount, now);
   }
 
   get #settings(): TokenBucketSettings {
     return this[ownQueue].settings;
   }
 
-  /** Brings the limiter up to the present, and returns that. */
-  #advance(): number {
-    const queue = this[ownQueue];
-    const { settings } = queue;
-    const now = settings.clock.now();
+  /** Brings the limiter up to the present. */
+  #advance(now: number): void {
+    const { settings, available } = this[ownQueue];
     if (settings.isStepped) {
-      if (now >= this.#boundaryIn(1))
+      if (now >= boundaryAt(this.#start, settings.periodMs, this.#tick + 1)) {
         this.#step(lastBoundary(this.#start, settings.periodMs, now) - this.#tick);
-    } else if (queue.available >= settings.tokenLimit) {
+      }
+    } else if (available >= settings.tokenLimit) {
       this.#rest(now);
     } else if (settings.isAuto) {
       this.#accrue(now);
     }
-    return now;
   }
 
   #step(steps: number): void {
@@ -219,7 +227,12 @@ export class TokenBucketRateLimiter extends QueuedReplenishingRateLimiter {
     const missing = tokenLimit - this[ownQueue].available;
     const elapsed = TokenRate.tickAt(now, this.#start) - this.#tick;
     const tokens = missing > 0 ? rate.tokensIn(elapsed, this.#part) : 0;
-    if (tokens <= 0) return;
+    if (tokens > 0) this.#earn(tokens, missing, elapsed, fullAt);
+  }
+
+  /** Not a part of `#accrue`, which is to be inlined: most calls find no whole token. */
+  #earn(tokens: number, missing: number, elapsed: number, fullAt: number | undefined): void {
+    const { rate } = this.#settings;
     const fullTick = tokens < missing ? 0 : rate.tickFor(missing, this.#tick, this.#part);
     this.#part = rate.partAfter(elapsed, this.#part);
     this.#tick += elapsed;
@@ -246,7 +259,8 @@ export class TokenBucketRateLimiter extends QueuedReplenishingRateLimiter {
   }
 
   #charge(permits: number): number {
-    const now = this.#advance();
+    const now = this[ownQueue].clock.now();
+    this.#advance(now);
     const { tokenLimit, isStepped } = this.#settings;
     const missing = Math.max(0, tokenLimit - this[ownQueue].available);
     // What goes back beyond the brim is lost, like any other token, and so is the part of one that has accrued.

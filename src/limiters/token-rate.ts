@@ -49,7 +49,7 @@ export class TokenRate {
     const gain = elapsed * this.#numerator + part;
     if (gain > Number.MAX_SAFE_INTEGER)
       return Number(this.#exactGain(elapsed, part) / BigInt(this.#denominator));
-    return gain < this.#denominator ? 0 : (gain - (gain % this.#denominator)) / this.#denominator;
+    return gain < this.#denominator ? 0 : quotientDown(gain, this.#denominator);
   }
 
   /** The part that is left over beside those. */
@@ -57,16 +57,14 @@ export class TokenRate {
     const gain = elapsed * this.#numerator + part;
     if (gain > Number.MAX_SAFE_INTEGER)
       return Number(this.#exactGain(elapsed, part) % BigInt(this.#denominator));
-    return gain % this.#denominator;
+    return gain - quotientDown(gain, this.#denominator) * this.#denominator;
   }
 
   /** The tick at which so many more tokens (at least 1) will be there than at a certain tick, when a part was. */
   tickFor(tokens: number, tick: number, part: number): number {
     const wanted = tokens * this.#denominator;
     if (wanted <= Number.MAX_SAFE_INTEGER) {
-      const left = wanted - part;
-      const rest = left % this.#numerator;
-      const due = tick + (left - rest) / this.#numerator + (rest > 0 ? 1 : 0);
+      const due = tick + quotientUp(wanted - part, this.#numerator);
       if (due <= Number.MAX_SAFE_INTEGER) return due;
     }
     const numerator = BigInt(this.#numerator);
@@ -77,6 +75,21 @@ export class TokenRate {
   #exactGain(elapsed: number, part: number): bigint {
     return BigInt(elapsed) * BigInt(this.#numerator) + BigInt(part);
   }
+}
+
+/*
+ * Quotients of whole numbers up to 2^53. The division rounds to the nearest float, so its floor may be one too many and its
+ * ceiling one too few; multiplying back tells. A remainder would tell as well, but V8 has the C library work out those of
+ * floats, which costs more than all the rest of a look.
+ */
+function quotientDown(a: number, b: number): number {
+  const quotient = Math.floor(a / b);
+  return quotient * b > a ? quotient - 1 : quotient;
+}
+
+function quotientUp(a: number, b: number): number {
+  const quotient = Math.ceil(a / b);
+  return quotient * b < a ? quotient + 1 : quotient;
 }
 
 /** The nearest number that is not below. */

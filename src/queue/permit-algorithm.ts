@@ -20,8 +20,8 @@ export interface PermitAlgorithm<Limiter> {
    * (negative) those that were not, if their period still counts. Returns the period that was charged.
    */
   charge?(limiter: Limiter, permits: number, period: number): number;
-  /** Brings `available` up to the present, which it returns, and serves who waits; left out when time changes nothing. */
-  advance?(limiter: Limiter): number;
+  /** Brings `available` up to a moment, and serves who waits; left out when time changes nothing. */
+  advance?(limiter: Limiter, now: number): void;
   /**
    * The clock reading at which so many permits (at least 1, maybe more than the limit) will have been there, if nobody else
    * takes any; left out when only a release brings them.

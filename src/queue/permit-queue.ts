@@ -45,7 +45,10 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
   readonly settings: Settings;
   /** Permits that can be taken now. Below 0: a debt, from a lowered limit or a cost that turned out higher. */
   available: number;
-  /** Since when all permits have been there; NaN when nobody has looked since. Means nothing while some are out. */
+  /**
+   * Since when all permits have been there; NaN when nobody has looked since. While none is there: when the next one comes,
+   * which is later than now, once somebody has been told so. (One field, since a limiter of many is to be small.)
+   */
   fullSince: number;
   #state = OPEN;
   #succeeded = 0;
@@ -69,7 +72,11 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
 
   /** Brings the permits up to the present, which it returns; undefined where time changes nothing. */
   advance(): number | undefined {
-    return this.settings.algorithm.advance?.(this.limiter);
+    const { algorithm, clock } = this.settings;
+    if (algorithm.advance === undefined) return undefined;
+    const now = clock.now();
+    algorithm.advance(this.limiter, now);
+    return now;
   }
 
   /** Makes the lease for permits that have just been taken. */
@@ -130,17 +137,29 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     return lease;
   }
 
+  /**
+   * Refuses one permit as before, if none can be there yet: what the last refusal was told still holds. Undefined: look
+   * closer. Shedding must not spend what it protects.
+   */
+  refuseAsBefore(permits: number, now: number): RateLimitLease | undefined {
+    if (this.available > 0 || permits !== 1 || this.#state !== OPEN || !(now < this.fullSince))
+      return undefined;
+    this.#failed += 1;
+    return new RefusedLease(this, "limit_reached", waitFor(this.fullSince, now));
+  }
+
   /** Charges what a lease turned out to cost, or with a negative number gives back what it did not. */
   charge(permits: number, now: number): void {
     this.giveBack(-permits);
     if (permits < 0) this.fullSince = now;
+    else if (permits > 0) this.fullSince = Number.NaN;
   }
 
   /** Adds permits that have come with time, and serves who waits. If all are there then, they have been since `at`. */
   replenish(permits: number, at: number): void {
     if ((this.#state & DISPOSED) !== 0) return;
     this.available += permits;
-    this.fullSince = at;
+    this.fullSince = this.available < this.settings.algorithm.permitLimit(this.limiter) ? Number.NaN : at;
     if (this.#state !== OPEN) this.drain();
   }
 
@@ -442,6 +461,9 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
       const { algorithm } = this;
       const ahead = algorithm.retryCountsQueue === true ? this.#permitsAhead(priority) : 0;
       const at = algorithm.availableAt?.(this.limiter, Math.max(1, permits) + ahead) ?? now;
+      // The moments of a manual limiter move with its calls of tryReplenish.
+      const isNext = permits === 1 && this.#state === OPEN && this.available <= 0 && this.settings.isAuto;
+      if (isNext) this.fullSince = at;
       return new RefusedLease(this, reason, waitFor(at, now), foundNoRoom);
     }
     return new RefusedLease(this, reason, undefined, foundNoRoom);

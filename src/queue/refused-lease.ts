@@ -32,6 +32,14 @@ export class RefusedLease extends RateLimitLease {
     return false;
   }
 
+  override get reason(): RejectionReason {
+    return this.#reason;
+  }
+
+  override get retryAfterMs(): number | undefined {
+    return this.#retryAfterMs;
+  }
+
   override get metadataNames(): Iterable<string> {
     return this.#refuser.metadataNames;
   }
