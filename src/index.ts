@@ -4,7 +4,7 @@ export { LimiterDisposedError, RateLimitRejectedError } from "./contract/errors.
 export { MetadataName } from "./contract/metadata-name.js";
 export type { LeaseOutcome } from "./contract/outcome.js";
 export { RateLimitLease } from "./contract/rate-limit-lease.js";
-export { RateLimiter, ReplenishingRateLimiter } from "./contract/rate-limiter.js";
+export { type ChainedRateLimiter, RateLimiter, ReplenishingRateLimiter } from "./contract/rate-limiter.js";
 export type { RateLimiterStatistics } from "./contract/rate-limiter-statistics.js";
 export type { RejectionReason } from "./contract/rejection-reason.js";
 export { ConcurrencyLimiter, type ConcurrencyLimiterOptions } from "./limiters/concurrency-limiter.js";
@@ -12,7 +12,7 @@ export {
   FixedWindowRateLimiter,
   type FixedWindowRateLimiterOptions,
 } from "./limiters/fixed-window-rate-limiter.js";
-export { NoLimiter } from "./limiters/no-limiter.js";
+export { NoLimiter, type NoLimiterOptions } from "./limiters/no-limiter.js";
 export type { ReplenishingOptions } from "./limiters/replenishing-options.js";
 export {
   type ShadowedRateLimiter,

@@ -99,7 +99,8 @@ export class ManualClock implements Clock {
       this.#now = Math.max(this.#now, next.dueAt);
       next.callback();
     }
-    this.#now = end;
+    // A timer may have moved it on further.
+    this.#now = Math.max(this.#now, end);
   }
 
   /**

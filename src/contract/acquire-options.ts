@@ -28,17 +28,28 @@ export const NO_OPTIONS: AcquireOptions = Object.freeze({});
 
 /** An `AbortSignal` of any realm or polyfill. */
 function isSignal(value: unknown): value is AbortSignal {
-  const { aborted, addEventListener } = (value ?? {}) as Partial<AbortSignal>;
-  return typeof aborted === "boolean" && typeof addEventListener === "function";
+  const { aborted, addEventListener, removeEventListener } = (value ?? {}) as Partial<AbortSignal>;
+  return (
+    typeof aborted === "boolean" &&
+    typeof addEventListener === "function" &&
+    typeof removeEventListener === "function"
+  );
+}
+
+/** Throws the signal's reason when it is aborted. Not every polyfill has `throwIfAborted`. */
+export function checkNotAborted(signal: AbortSignal | undefined): void {
+  if (signal?.aborted === true) throw signal.reason;
+}
+
+/** Checks that the options are an object with known names. */
+export function checkAcquireOptionNames(options: unknown, names: readonly string[]): void {
+  if (isSignal(options)) throw wrongType("options", "an object such as { signal }", options);
+  checkOptionNames(options, names);
 }
 
 /** Checks the shape of the options. A priority is looked at only by limiters that use it. */
-export function checkAcquireOptions(
-  options: unknown,
-  names: readonly string[] = ACQUIRE_OPTION_NAMES,
-): asserts options is AcquireOptions {
-  if (isSignal(options)) throw wrongType("options", "an object such as { signal }", options);
-  checkOptionNames(options, names);
+export function checkAcquireOptions(options: unknown): asserts options is AcquireOptions {
+  checkAcquireOptionNames(options, ACQUIRE_OPTION_NAMES);
   const { signal, maxWaitMs } = options as AcquireOptions;
   if (signal !== undefined && !isSignal(signal)) throw wrongType("options.signal", "an AbortSignal", signal);
   if (maxWaitMs !== undefined) {

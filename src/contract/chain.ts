@@ -103,6 +103,7 @@ class ChainRequest<Member> implements AcquireSink, AcquireTicket {
 
   settled(lease: RateLimitLease): void {
     this.#told += 1;
+    this.#place = undefined;
     let answer: RateLimitLease | undefined;
     try {
       answer = this.#take(lease);
@@ -115,11 +116,13 @@ class ChainRequest<Member> implements AcquireSink, AcquireTicket {
 
   failed(error: unknown): void {
     this.#told += 1;
+    this.#place = undefined;
     this.#sink.failed(undo(this.#leases, error));
   }
 
   cancel(): boolean {
     if (this.#place?.cancel() !== true) return false;
+    this.#place = undefined;
     throwAny(giveBack(this.#leases), "Giving back the permits of a cancelled chain failed.");
     return true;
   }
@@ -137,16 +140,13 @@ class ChainRequest<Member> implements AcquireSink, AcquireTicket {
   }
 }
 
-/** Does something to each lease, all of them whatever happens; returns what was thrown. */
-function forEach(
-  leases: Iterable<RateLimitLease>,
-  ...actions: ((lease: RateLimitLease) => void)[]
-): unknown[] {
+/** Does something to each, all of them whatever happens; returns what was thrown. */
+export function forEach<One>(all: Iterable<One>, ...actions: ((one: One) => void)[]): unknown[] {
   const errors: unknown[] = [];
-  for (const lease of leases) {
+  for (const one of all) {
     for (const action of actions) {
       try {
-        action(lease);
+        action(one);
       } catch (error) {
         errors.push(error);
       }

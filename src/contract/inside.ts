@@ -75,20 +75,20 @@ export function isLease(
 /** Has a sink told of what a promise brings. Nobody can be told that it is not wanted any more, so that is given back then. */
 export function ticketFor(promise: PromiseLike<RateLimitLease>, sink: AcquireSink): AcquireTicket {
   let isWanted = true;
+  /** Ends it, the first time: the sink is told, or it never is. */
+  const end = () => {
+    const wasWanted = isWanted;
+    isWanted = false;
+    return wasWanted;
+  };
   promise.then(
     (lease) => {
-      if (isWanted) sink.settled(lease);
+      if (end()) sink.settled(lease);
       else lease.refund();
     },
     (error: unknown) => {
-      if (isWanted) sink.failed(error);
+      if (end()) sink.failed(error);
     },
   );
-  return {
-    cancel: () => {
-      const wasWanted = isWanted;
-      isWanted = false;
-      return wasWanted;
-    },
-  };
+  return { cancel: end };
 }

@@ -35,24 +35,33 @@ function saysOverload(error: unknown): boolean {
 
 /**
  * The outcome of work that fulfilled with `value`: `success`, unless the value is a `fetch` response (of any realm
- * or polyfill) that says 429 or 503, since `fetch` does not turn those into errors.
+ * or polyfill) that says 429 or 503, since `fetch` does not turn those into errors. Never throws, whatever the value.
  */
 export function outcomeOfValue(value: unknown): LeaseOutcome {
-  const isResponse = typeof value === "object" && value !== null && Symbol.toStringTag in value;
-  if (!isResponse || value[Symbol.toStringTag] !== "Response") return "success";
-  return isOverloadStatus((value as { status?: unknown }).status) ? "dropped" : "success";
+  try {
+    const isResponse = typeof value === "object" && value !== null && Symbol.toStringTag in value;
+    if (!isResponse || value[Symbol.toStringTag] !== "Response") return "success";
+    return isOverloadStatus((value as { status?: unknown }).status) ? "dropped" : "success";
+  } catch {
+    return "success";
+  }
 }
 
 /**
  * The outcome of work that threw or rejected. The caller's own abort comes first: what it cuts short says nothing
- * about the resource. Wrapped errors are looked into, since `fetch` hides the reason in `cause`.
+ * about the resource. Wrapped errors are looked into, since `fetch` hides the reason in `cause`. Never throws: an error
+ * that cannot be looked at is a `failure`.
  */
 export function outcomeOfError(error: unknown, callerSignal: AbortSignal | undefined): LeaseOutcome {
   if (callerSignal?.aborted === true) return "ignored";
-  let current = error;
-  for (let depth = 0; depth < 5 && typeof current === "object" && current !== null; depth++) {
-    if (saysOverload(current)) return "dropped";
-    current = (current as { cause?: unknown }).cause;
+  try {
+    let current = error;
+    for (let depth = 0; depth < 5 && typeof current === "object" && current !== null; depth++) {
+      if (saysOverload(current)) return "dropped";
+      current = (current as { cause?: unknown }).cause;
+    }
+  } catch {
+    // One of its getters has thrown; what the work threw matters more.
   }
   return "failure";
 }

@@ -1,7 +1,15 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
-import { type AcquireOptions, checkAcquireOptions, checkPriority, NO_OPTIONS } from "./acquire-options.js";
-import { acquireInTurn, attemptInTurn, throwAny } from "./chain.js";
+// biome-ignore lint/style/noRestrictedImports: chains have no options, and it imports nothing but the Clock type
+import { systemClock } from "../time/system-clock.js";
+import {
+  type AcquireOptions,
+  checkAcquireOptions,
+  checkNotAborted,
+  checkPriority,
+  NO_OPTIONS,
+} from "./acquire-options.js";
+import { acquireInTurn, attemptInTurn, forEach, throwAny } from "./chain.js";
 import type { Clock } from "./clock.js";
 import { LimiterDisposedError } from "./errors.js";
 import {
@@ -15,7 +23,7 @@ import {
 } from "./inside.js";
 import type { RateLimitLease } from "./rate-limit-lease.js";
 import { combineStatistics, type RateLimiterStatistics } from "./rate-limiter-statistics.js";
-import { checkPermitCount, wrongType } from "./validation.js";
+import { checkDuration, checkPermitCount, wrongType } from "./validation.js";
 
 /** Asks as `acquire` does once the arguments are checked: a lease when nobody has to wait, else a promise. */
 export let request: (
@@ -36,14 +44,17 @@ export function requestWith(
     const answer = request(limiter, permitCount, options);
     return isLease(answer) ? answer : ticketFor(answer, sink);
   }
-  options.signal?.throwIfAborted();
+  checkNotAborted(options.signal);
   return door.acquireWith(permitCount, options, sink);
 }
 
-/** The options for each member of a chain in turn: with what is left of `maxWaitMs`, by the clock that they live by. */
-export function remainingWait(clock: Clock | undefined, options: AcquireOptions): () => AcquireOptions {
+/**
+ * The options for each member of a chain in turn: with what is left of `maxWaitMs`, by the clock that they live by, or
+ * the system clock where they do not tell.
+ */
+export function remainingWait(clock: Clock = systemClock, options: AcquireOptions): () => AcquireOptions {
   const { maxWaitMs = 0 } = options;
-  if (clock === undefined || maxWaitMs <= 0) return () => options;
+  if (maxWaitMs <= 0) return () => options;
   const deadline = clock.now() + maxWaitMs;
   return () => ({ ...options, maxWaitMs: Math.max(0, deadline - clock.now()) });
 }
@@ -106,9 +117,16 @@ export function promiseOf(
 export abstract class RateLimiter implements Disposable, AsyncDisposable {
   static {
     request = (limiter, permitCount, options) => {
-      options.signal?.throwIfAborted();
+      checkNotAborted(options.signal);
       return limiter.acquireCore(permitCount, options);
     };
+  }
+
+  /** @throws TypeError when it is not a subclass that is made. */
+  constructor() {
+    if (new.target === RateLimiter || new.target === ReplenishingRateLimiter) {
+      throw new TypeError(`${new.target.name} is abstract: make one of its subclasses, or write one.`);
+    }
   }
 
   /**
@@ -119,6 +137,7 @@ export abstract class RateLimiter implements Disposable, AsyncDisposable {
    * `dispose`, `report`, `adjust` and `refund` on to all. Statistics show the fewest available permits, the sums of
    * the queued permits and the failures, and the last limiter's successes. The chain is a
    * {@link ReplenishingRateLimiter} when one of its limiters is. `maxWaitMs` bounds the wait in all of them together.
+   * `pause` reaches all that can be paused; the estimated wait is the longest of theirs.
    *
    * Whoever waits for a later limiter holds what the earlier ones gave: put limiters where callers wait long first.
    *
@@ -136,15 +155,13 @@ export abstract class RateLimiter implements Disposable, AsyncDisposable {
    * @param limiters - One or more limiters.
    * @throws TypeError when there is none, or one is not a limiter.
    */
-  static createChained(...limiters: readonly RateLimiter[]): RateLimiter {
+  static createChained(...limiters: readonly RateLimiter[]): ChainedRateLimiter {
     if (limiters.length === 0) throw new TypeError("limiters must hold at least one RateLimiter; got none.");
     for (const [i, limiter] of limiters.entries()) {
       if (!(limiter instanceof RateLimiter)) throw wrongType(`limiters[${i}]`, "a RateLimiter", limiter);
     }
     const replenishing = limiters.filter((limiter) => limiter instanceof ReplenishingRateLimiter);
-    return replenishing.length === 0
-      ? new ChainedRateLimiter(limiters)
-      : new ReplenishingChainedRateLimiter(limiters, replenishing);
+    return replenishing.length === 0 ? new Chain(limiters) : new ReplenishingChain(limiters, replenishing);
   }
 
   /**
@@ -267,9 +284,45 @@ export abstract class ReplenishingRateLimiter extends RateLimiter {
   abstract tryReplenish(): boolean;
 }
 
-/** Several limiters as one: `RateLimiter.createChained` tells how it behaves, `chain.ts` why. */
-class ChainedRateLimiter extends RateLimiter implements Inside {
-  readonly #limiters: readonly RateLimiter[];
+/**
+ * Several limiters as one; see `RateLimiter.createChained`.
+ *
+ * @public
+ */
+export interface ChainedRateLimiter extends RateLimiter {
+  /**
+   * Grants nothing for a while: pauses each limiter of the chain that can be paused; see `ConcurrencyLimiter.pause`.
+   * Does nothing on a disposed chain.
+   *
+   * @param durationMs - Milliseconds, above 0 and finite.
+   * @throws TypeError or RangeError when it is not, TypeError when no limiter of the chain can be paused.
+   */
+  pause(durationMs: number): void;
+  /**
+   * How long a request would wait, in milliseconds: the longest of what the limiters of the chain say. Undefined when one
+   * of those cannot tell; limiters without an `estimateWaitMs` are left out.
+   *
+   * @throws As `attemptAcquire` does.
+   */
+  estimateWaitMs(permitCount?: number): number | undefined;
+}
+
+/** Replenishes each limiter, past errors, which are thrown together; true when any of them tried. */
+export function replenishAll(limiters: Iterable<ReplenishingRateLimiter>, message: string): boolean {
+  let tried = false;
+  const errors = forEach(limiters, (limiter) => {
+    tried = limiter.tryReplenish() || tried;
+  });
+  throwAny(errors, message);
+  return tried;
+}
+
+/** What many limiters can do besides the contract. */
+type Member = RateLimiter & Partial<Pick<ChainedRateLimiter, "pause" | "estimateWaitMs">>;
+
+/** A chain: `RateLimiter.createChained` tells how it behaves, `chain.ts` why. */
+class Chain extends RateLimiter implements ChainedRateLimiter, Inside {
+  readonly #limiters: readonly Member[];
   /** A chain has no options: what is left of `maxWaitMs` is measured by the clock that its limiters live by. */
   readonly clock: Clock | undefined;
   #disposed = false;
@@ -305,6 +358,28 @@ class ChainedRateLimiter extends RateLimiter implements Inside {
       (limiter, next) => requestWith(limiter, permitCount, remaining(), next),
       sink,
     );
+  }
+
+  pause(durationMs: number): void {
+    checkDuration("durationMs", durationMs);
+    if (this.#disposed) return;
+    const pausable = this.#limiters.filter((limiter) => limiter.pause !== undefined);
+    if (pausable.length === 0) throw new TypeError("No limiter of this chain can be paused.");
+    throwAny(
+      forEach(pausable, (limiter) => limiter.pause?.(durationMs)),
+      "Pausing the limiters of a chain failed.",
+    );
+  }
+
+  estimateWaitMs(permitCount = 1): number | undefined {
+    checkPermitCount(permitCount);
+    this.checkUsable();
+    const estimates = this.#limiters
+      .filter((limiter) => limiter.estimateWaitMs !== undefined)
+      .map((limiter) => limiter.estimateWaitMs?.(permitCount));
+    return estimates.length === 0 || estimates.includes(undefined)
+      ? undefined
+      : Math.max(...(estimates as number[]));
   }
 
   get [inside](): Inside {
@@ -353,15 +428,15 @@ class ChainedRateLimiter extends RateLimiter implements Inside {
 }
 
 /** A chain in which at least one limiter replenishes. */
-class ReplenishingChainedRateLimiter extends ReplenishingRateLimiter {
-  readonly #chain: ChainedRateLimiter;
+class ReplenishingChain extends ReplenishingRateLimiter implements ChainedRateLimiter {
+  readonly #chain: Chain;
   readonly #replenishing: readonly ReplenishingRateLimiter[];
   readonly #periodMs: number;
   readonly #isAuto: boolean;
 
   constructor(limiters: readonly RateLimiter[], replenishing: readonly ReplenishingRateLimiter[]) {
     super();
-    this.#chain = new ChainedRateLimiter(limiters);
+    this.#chain = new Chain(limiters);
     this.#replenishing = replenishing;
     const periods = replenishing
       .map((limiter) => limiter.replenishmentPeriodMs)
@@ -378,20 +453,17 @@ class ReplenishingChainedRateLimiter extends ReplenishingRateLimiter {
     return this.#isAuto;
   }
 
-  /** Replenishes each limiter in turn, past errors; true when any of them tried. */
   override tryReplenish(): boolean {
     this.#chain.checkUsable();
-    let tried = false;
-    const errors: unknown[] = [];
-    for (const limiter of this.#replenishing) {
-      try {
-        tried = limiter.tryReplenish() || tried;
-      } catch (error) {
-        errors.push(error);
-      }
-    }
-    throwAny(errors, "Replenishing the limiters of a chain failed.");
-    return tried;
+    return replenishAll(this.#replenishing, "Replenishing the limiters of a chain failed.");
+  }
+
+  pause(durationMs: number): void {
+    this.#chain.pause(durationMs);
+  }
+
+  estimateWaitMs(permitCount?: number): number | undefined {
+    return this.#chain.estimateWaitMs(permitCount);
   }
 
   get [inside](): Inside {

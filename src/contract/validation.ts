@@ -42,6 +42,10 @@ export function checkInteger(
 
 /** Checks a count of permits: an integer, 0 allowed. */
 export function checkPermitCount(value: unknown, name = "permitCount"): asserts value is number {
+  if (typeof value === "object" && value !== null && name === "permitCount") {
+    const allowed = `an integer from 0 to ${Number.MAX_SAFE_INTEGER}`;
+    throw wrongType(name, `${allowed} (attemptAcquire takes no options, it never waits)`, value);
+  }
   checkInteger(name, value, 0);
 }
 
@@ -77,7 +81,9 @@ export function checkOptionNames(options: unknown, known: readonly string[], nam
   for (const key in options) {
     if (known.includes(key) || !Object.hasOwn(options, key)) continue;
     const nearest = known.reduce((a, b) => (editDistance(key, b) < editDistance(key, a) ? b : a));
-    throw new TypeError(`${name}.${key.slice(0, 40)} is not an option; did you mean ${name}.${nearest}?`);
+    const isNear = editDistance(key, nearest) * 3 <= Math.max(key.length, nearest.length);
+    const hint = isNear ? `did you mean ${name}.${nearest}?` : `the options are ${known.join(", ")}.`;
+    throw new TypeError(`${name}.${key.slice(0, 40)} is not an option; ${hint}`);
   }
 }
 

@@ -1,8 +1,12 @@
 /// <reference lib="esnext.disposable" preserve="true" />
+import type { AcquireOptions } from "../contract/acquire-options.js";
+import type { Clock } from "../contract/clock.js";
+import { isLease } from "../contract/inside.js";
 import { RateLimitLease } from "../contract/rate-limit-lease.js";
-import { RateLimiter } from "../contract/rate-limiter.js";
+import { RateLimiter, request } from "../contract/rate-limiter.js";
 import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
-import { checkPermitCount } from "../contract/validation.js";
+import { checkDuration, checkMethods, checkOptionNames, checkPermitCount } from "../contract/validation.js";
+import { ConcurrencyLimiter } from "./concurrency-limiter.js";
 
 /** A "yes" that holds nothing; one object serves all. */
 class FreeLease extends RateLimitLease {
@@ -25,8 +29,18 @@ class FreeLease extends RateLimitLease {
 export const freeLease: RateLimitLease = new FreeLease();
 
 /**
- * Grants every request, of any size, at once. Stands where a limiter is called for and none is wanted, for instance for
- * one partition of many.
+ * Options of {@link NoLimiter}.
+ *
+ * @public
+ */
+export interface NoLimiterOptions {
+  /** Where the time of a pause comes from; `systemClock` by default. */
+  readonly clock?: Clock | undefined;
+}
+
+/**
+ * Grants every request, of any size, at once, unless it is paused. Stands where a limiter is called for and none is
+ * wanted, for instance for one partition of many.
  *
  * It counts the leases it grants. Its available permits are `Number.MAX_SAFE_INTEGER`, its idle duration is undefined,
  * and disposing it does nothing. Models the limiter behind .NET's `RateLimitPartition.GetNoLimiter`.
@@ -42,21 +56,48 @@ export const freeLease: RateLimitLease = new FreeLease();
  * @public
  */
 export class NoLimiter extends RateLimiter {
+  readonly #clock: Clock | undefined;
   #succeeded = 0;
+  #failed = 0;
+  /** Permits that are waited for in a pause. */
+  #queued = 0;
+  /** Made when it is first needed: everybody then asks it for 0 permits, which it gives unless it is paused. */
+  #gate: ConcurrencyLimiter | undefined;
+
+  /** @throws TypeError when an option is not what it should be. */
+  constructor(options: NoLimiterOptions = {}) {
+    super();
+    checkOptionNames(options, ["clock"]);
+    const { clock } = options;
+    if (clock !== undefined) checkMethods("options.clock", clock, ["now", "setTimer"]);
+    this.#clock = clock;
+  }
 
   override getStatistics(): RateLimiterStatistics {
     return Object.freeze({
       currentAvailablePermits: Number.MAX_SAFE_INTEGER,
-      currentQueuedCount: 0,
-      totalFailedLeases: 0,
+      currentQueuedCount: this.#queued,
+      totalFailedLeases: this.#failed,
       totalSuccessfulLeases: this.#succeeded,
     });
   }
 
-  /** Always 0: nobody waits. */
+  /**
+   * Grants nothing until the time is over: attempts are refused with `server_pause`, requests wait, any number of them. A
+   * pause never shortens an earlier one.
+   *
+   * @param durationMs - Milliseconds, above 0 and finite.
+   * @throws TypeError or RangeError when it is not.
+   */
+  pause(durationMs: number): void {
+    checkDuration("durationMs", durationMs);
+    this.#makeGate().pause(durationMs);
+  }
+
+  /** What is left of a pause, in milliseconds; else 0. */
   estimateWaitMs(permitCount = 1): number {
     checkPermitCount(permitCount);
-    return 0;
+    return this.#gate?.estimateWaitMs(0) ?? 0;
   }
 
   override get idleDurationMs(): undefined {
@@ -64,11 +105,35 @@ export class NoLimiter extends RateLimiter {
   }
 
   protected override attemptAcquireCore(_permitCount: number): RateLimitLease {
-    this.#succeeded += 1;
-    return freeLease;
+    return this.#pass(this.#gate?.attemptAcquire(0));
   }
 
-  protected override acquireCore(permitCount: number): RateLimitLease {
-    return this.attemptAcquireCore(permitCount);
+  protected override acquireCore(
+    permitCount: number,
+    options: AcquireOptions,
+  ): RateLimitLease | Promise<RateLimitLease> {
+    const hasExpired = options.maxWaitMs !== undefined && options.maxWaitMs < 0;
+    const gate = hasExpired ? this.#makeGate() : this.#gate;
+    if (gate === undefined) return this.attemptAcquireCore(permitCount);
+    const answer = request(gate, 0, options);
+    if (isLease(answer)) return this.#pass(answer);
+    this.#queued += permitCount;
+    return answer
+      .finally(() => {
+        this.#queued -= permitCount;
+      })
+      .then((lease) => this.#pass(lease));
+  }
+
+  #makeGate(): ConcurrencyLimiter {
+    this.#gate ??= new ConcurrencyLimiter({ permitLimit: Number.MAX_SAFE_INTEGER, clock: this.#clock });
+    return this.#gate;
+  }
+
+  /** The answer, from that of the gate where there is one. */
+  #pass(lease: RateLimitLease = freeLease): RateLimitLease {
+    if (lease.isAcquired) this.#succeeded += 1;
+    else this.#failed += 1;
+    return lease.isAcquired ? freeLease : lease;
   }
 }

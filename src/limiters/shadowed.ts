@@ -3,7 +3,7 @@ import type { AcquireOptions } from "../contract/acquire-options.js";
 import type { Clock } from "../contract/clock.js";
 import { type Inside, type InsideLimiter, inside, type LimiterSnapshot } from "../contract/inside.js";
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
-import { RateLimiter } from "../contract/rate-limiter.js";
+import { RateLimiter, ReplenishingRateLimiter } from "../contract/rate-limiter.js";
 import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
 import type { RejectionReason } from "../contract/rejection-reason.js";
 import { checkFunction, checkOptionNames, wrongType } from "../contract/validation.js";
@@ -52,53 +52,151 @@ export interface ShadowedRateLimiter extends RateLimiter {
   readonly wouldHaveWaited: number;
 }
 
-class ShadowLimiter extends RateLimiter implements ShadowedRateLimiter, Inside {
-  readonly #limiter: InsideLimiter;
+/** What stands before the limiter. It is the inside of the shadow too: the limiter's own door would lead past it. */
+class Shadow implements Inside {
+  readonly limiter: InsideLimiter;
   readonly #onRejected: ShadowOptions["onRejected"];
-  #wouldHaveRefused = 0;
-  #wouldHaveWaited = 0;
+  wouldHaveRefused = 0;
+  wouldHaveWaited = 0;
 
   constructor(limiter: RateLimiter, onRejected: ShadowOptions["onRejected"]) {
-    super();
-    this.#limiter = limiter;
+    this.limiter = limiter;
     this.#onRejected = onRejected;
   }
 
-  get wouldHaveRefused(): number {
-    return this.#wouldHaveRefused;
-  }
-
-  get wouldHaveWaited(): number {
-    return this.#wouldHaveWaited;
-  }
-
-  /** The limiter's own door would lead past the shadow. */
-  get [inside](): Inside {
-    return this;
-  }
-
   get clock(): Clock | undefined {
-    return this.#limiter[inside]?.clock;
+    return this.limiter[inside]?.clock;
   }
 
   get usesPriority(): boolean {
-    return this.#limiter[inside]?.usesPriority === true;
+    return this.limiter[inside]?.usesPriority === true;
   }
 
   hasRoom(permitCount: number): boolean {
-    return this.#limiter[inside]?.hasRoom(permitCount) === true;
+    return this.limiter[inside]?.hasRoom(permitCount) === true;
   }
 
-  acquireWith(permitCount: number, options: AcquireOptions): RateLimitLease {
-    return this.acquireCore(permitCount, options);
+  acquireWith(permitCount: number, { maxWaitMs = 1 }: AcquireOptions): RateLimitLease {
+    return maxWaitMs < 0
+      ? this.#reject({ permitCount, wouldHaveWaited: false, reason: "deadline_expired" })
+      : this.attempt(permitCount, maxWaitMs > 0);
   }
 
   snapshot(into: LimiterSnapshot): boolean {
-    return this.#limiter[inside]?.snapshot(into) === true;
+    return this.limiter[inside]?.snapshot(into) === true;
   }
 
   queuedByPriority(): Map<number, number> {
-    return this.#limiter[inside]?.queuedByPriority() ?? new Map();
+    return this.limiter[inside]?.queuedByPriority() ?? new Map();
+  }
+
+  attempt(permitCount: number, canWait: boolean): RateLimitLease {
+    let lease: RateLimitLease;
+    try {
+      lease = this.limiter.attemptAcquire(permitCount);
+      if (lease.isAcquired) return lease;
+    } catch (error) {
+      return this.#reject({ permitCount, wouldHaveWaited: false, error });
+    }
+    const wouldHaveWaited = canWait && this.hasRoom(permitCount);
+    const { reason, retryAfterMs } = lease;
+    lease.dispose();
+    return this.#reject({ permitCount, wouldHaveWaited, reason, retryAfterMs });
+  }
+
+  #reject({
+    permitCount,
+    wouldHaveWaited,
+    reason,
+    retryAfterMs,
+    error,
+  }: Pick<ShadowRejection, "permitCount" | "wouldHaveWaited"> & Partial<ShadowRejection>): RateLimitLease {
+    if (wouldHaveWaited) this.wouldHaveWaited += 1;
+    else this.wouldHaveRefused += 1;
+    this.#onRejected?.({ permitCount, wouldHaveWaited, reason, retryAfterMs, error });
+    return freeLease;
+  }
+}
+
+// Two classes that differ in nothing but what they extend: whoever drives or evicts limiters asks by `instanceof`.
+
+class ShadowLimiter extends RateLimiter implements ShadowedRateLimiter {
+  readonly #shadow: Shadow;
+
+  constructor(shadow: Shadow) {
+    super();
+    this.#shadow = shadow;
+  }
+
+  get wouldHaveRefused(): number {
+    return this.#shadow.wouldHaveRefused;
+  }
+
+  get wouldHaveWaited(): number {
+    return this.#shadow.wouldHaveWaited;
+  }
+
+  get [inside](): Inside {
+    return this.#shadow;
+  }
+
+  override getStatistics(): RateLimiterStatistics | undefined {
+    return this.#shadow.limiter.getStatistics();
+  }
+
+  override get idleDurationMs(): number | undefined {
+    return this.#shadow.limiter.idleDurationMs;
+  }
+
+  protected override attemptAcquireCore(permitCount: number): RateLimitLease {
+    return this.#shadow.attempt(permitCount, false);
+  }
+
+  protected override acquireCore(permitCount: number, options: AcquireOptions): RateLimitLease {
+    return this.#shadow.acquireWith(permitCount, options);
+  }
+
+  protected override disposeCore(): void {
+    this.#shadow.limiter.dispose();
+  }
+
+  protected override disposeAsyncCore(): Promise<void> {
+    return this.#shadow.limiter.disposeAsync();
+  }
+}
+
+class ReplenishingShadowLimiter extends ReplenishingRateLimiter implements ShadowedRateLimiter {
+  readonly #limiter: ReplenishingRateLimiter;
+  readonly #shadow: Shadow;
+
+  constructor(limiter: ReplenishingRateLimiter, shadow: Shadow) {
+    super();
+    this.#limiter = limiter;
+    this.#shadow = shadow;
+  }
+
+  get wouldHaveRefused(): number {
+    return this.#shadow.wouldHaveRefused;
+  }
+
+  get wouldHaveWaited(): number {
+    return this.#shadow.wouldHaveWaited;
+  }
+
+  get [inside](): Inside {
+    return this.#shadow;
+  }
+
+  override get replenishmentPeriodMs(): number {
+    return this.#limiter.replenishmentPeriodMs;
+  }
+
+  override get isAutoReplenishing(): boolean {
+    return this.#limiter.isAutoReplenishing;
+  }
+
+  override tryReplenish(): boolean {
+    return this.#limiter.tryReplenish();
   }
 
   override getStatistics(): RateLimiterStatistics | undefined {
@@ -110,11 +208,11 @@ class ShadowLimiter extends RateLimiter implements ShadowedRateLimiter, Inside {
   }
 
   protected override attemptAcquireCore(permitCount: number): RateLimitLease {
-    return this.#attempt(permitCount, false);
+    return this.#shadow.attempt(permitCount, false);
   }
 
   protected override acquireCore(permitCount: number, options: AcquireOptions): RateLimitLease {
-    return this.#attempt(permitCount, (options.maxWaitMs ?? 1) > 0);
+    return this.#shadow.acquireWith(permitCount, options);
   }
 
   protected override disposeCore(): void {
@@ -123,24 +221,6 @@ class ShadowLimiter extends RateLimiter implements ShadowedRateLimiter, Inside {
 
   protected override disposeAsyncCore(): Promise<void> {
     return this.#limiter.disposeAsync();
-  }
-
-  #attempt(permitCount: number, canWait: boolean): RateLimitLease {
-    let lease: RateLimitLease | undefined;
-    let error: unknown;
-    try {
-      lease = this.#limiter.attemptAcquire(permitCount);
-      if (lease.isAcquired) return lease;
-    } catch (thrown) {
-      error = thrown;
-    }
-    const wouldHaveWaited = canWait && lease !== undefined && this.hasRoom(permitCount);
-    if (wouldHaveWaited) this.#wouldHaveWaited += 1;
-    else this.#wouldHaveRefused += 1;
-    const { reason, retryAfterMs } = lease ?? {};
-    lease?.dispose();
-    this.#onRejected?.({ permitCount, wouldHaveWaited, reason, retryAfterMs, error });
-    return freeLease;
   }
 }
 
@@ -154,7 +234,8 @@ class ShadowLimiter extends RateLimiter implements ShadowedRateLimiter, Inside {
  * limit is exceeded. Errors of the limiter (a count above the limit, a disposed limiter) count as refusals; a malformed
  * count or an aborted signal is an error here too.
  *
- * The shadow owns the limiter: disposing it disposes the limiter, and it lets through even then.
+ * The shadow of a {@link ReplenishingRateLimiter} is one too. It owns the limiter: disposing it disposes the limiter, and
+ * it lets through even then.
  *
  * @example
  * ```ts
@@ -171,9 +252,22 @@ class ShadowLimiter extends RateLimiter implements ShadowedRateLimiter, Inside {
  *
  * @public
  */
+export function shadowed(
+  limiter: ReplenishingRateLimiter,
+  options?: ShadowOptions,
+): ShadowedRateLimiter & ReplenishingRateLimiter;
+/**
+ * The same for every other limiter.
+ *
+ * @public
+ */
+export function shadowed(limiter: RateLimiter, options?: ShadowOptions): ShadowedRateLimiter;
 export function shadowed(limiter: RateLimiter, options: ShadowOptions = {}): ShadowedRateLimiter {
   if (!(limiter instanceof RateLimiter)) throw wrongType("limiter", "a RateLimiter", limiter);
   checkOptionNames(options, ["onRejected"]);
   if (options.onRejected !== undefined) checkFunction("options.onRejected", options.onRejected);
-  return new ShadowLimiter(limiter, options.onRejected);
+  const shadow = new Shadow(limiter, options.onRejected);
+  return limiter instanceof ReplenishingRateLimiter
+    ? new ReplenishingShadowLimiter(limiter, shadow)
+    : new ShadowLimiter(shadow);
 }

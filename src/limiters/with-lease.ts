@@ -1,7 +1,8 @@
 import {
   ACQUIRE_OPTION_NAMES,
   type AcquireOptions,
-  checkAcquireOptions,
+  checkAcquireOptionNames,
+  checkNotAborted,
 } from "../contract/acquire-options.js";
 import { outcomeOfError, outcomeOfValue } from "../contract/outcome.js";
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
@@ -45,8 +46,8 @@ export interface WithLeaseOptions<Signal extends AbortSignal | undefined = Abort
  * @param work - Called with the lease and the signal once the lease is granted; may return a promise.
  * @param options - How many permits, and how to wait for them.
  * @returns What the work returns. Rejects with a {@link RateLimitRejectedError} when the lease is refused (the work does
- * not start then), with the signal's reason when it was aborted before the work started, with what the work throws, and
- * as `acquire` does.
+ * not start then), with the signal's reason when it was aborted before the work started (the lease is refunded then), with
+ * what the work throws, and as `acquire` does.
  *
  * @public
  */
@@ -55,15 +56,25 @@ export async function withLease<Result, Signal extends AbortSignal | undefined =
   work: (lease: RateLimitLease, signal: Signal) => Result | PromiseLike<Result>,
   options?: WithLeaseOptions<Signal>,
 ): Promise<Result> {
-  if (!(limiter instanceof RateLimiter)) throw wrongType("limiter", "a RateLimiter", limiter);
+  if (!(limiter instanceof RateLimiter)) {
+    const isPartitioned = typeof (limiter as Record<string, unknown> | null)?.["forResource"] === "function";
+    throw wrongType(
+      "limiter",
+      `a RateLimiter${isPartitioned ? " (use its forResource(resource))" : ""}`,
+      limiter,
+    );
+  }
   checkFunction("work", work);
-  if (options !== undefined) checkAcquireOptions(options, ["permitCount", ...ACQUIRE_OPTION_NAMES]);
+  if (options !== undefined) checkAcquireOptionNames(options, ["permitCount", ...ACQUIRE_OPTION_NAMES]);
   const { permitCount, ...acquireOptions } = options ?? {};
   const signal = options?.signal as Signal;
-  const lease = (await limiter.acquire(permitCount, acquireOptions as AcquireOptions)).orThrow();
+  const how = options === undefined ? undefined : (acquireOptions as AcquireOptions);
+  const lease = (await limiter.acquire(permitCount, how)).orThrow();
+  let hasStarted = false;
   try {
     // The caller may have left between the grant and this turn.
-    signal?.throwIfAborted();
+    checkNotAborted(signal);
+    hasStarted = true;
     const result = await work(lease, signal);
     lease.report(outcomeOfValue(result));
     return result;
@@ -71,6 +82,7 @@ export async function withLease<Result, Signal extends AbortSignal | undefined =
     lease.report(outcomeOfError(error, signal));
     throw error;
   } finally {
-    lease.dispose();
+    if (hasStarted) lease.dispose();
+    else lease.refund();
   }
 }

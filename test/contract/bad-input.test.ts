@@ -1,8 +1,10 @@
 import {
   ConcurrencyLimiter,
   FixedWindowRateLimiter,
-  type RateLimiter,
+  NoLimiter,
+  RateLimiter,
   RateLimitLease,
+  ReplenishingRateLimiter,
   SlidingWindowRateLimiter,
   TokenBucketRateLimiter,
   withLease,
@@ -363,6 +365,7 @@ const PLACES: readonly Place[] = [
       FIVE,
       ...NO_NUMBERS,
       bad("an EventTarget that is no signal", new EventTarget(), "an object"),
+      bad("a signal that keeps its listeners", { aborted: false, addEventListener() {} }, "an object"),
     ],
     outOfRange: [],
     use: (signal, { limiter }) => limiter.acquire(1, { signal }),
@@ -509,6 +512,23 @@ describe("names that are not known", () => {
     expect(subject.state()).toEqual(before);
   });
 
+  it("C-11 lists the names that there are when none is near", async () => {
+    const { limiter } = arrange();
+    expect((await errorOf(() => limiter.acquire(1, { timeout: 100 } as object))).message).toBe(
+      "options.timeout is not an option; the options are signal, priority, maxWaitMs.",
+    );
+    expect((await errorOf(() => construct({ maxQueue: 3 }))).message).toMatch(
+      /^options\.maxQueue is not an option; the options are permitLimit, .*queueLimit/,
+    );
+  });
+
+  it("C-11 says of options in the place of a count that an attempt never waits", async () => {
+    const { limiter } = arrange();
+    const { message } = await errorOf(() => limiter.attemptAcquire({ maxWaitMs: 5 } as never));
+    expect(message).toMatch(/attemptAcquire takes no options, it never waits/);
+    expect((await errorOf(() => limiter.attemptAcquire("5" as never))).message).not.toMatch(/options/);
+  });
+
   it("C-11 complains of an unknown name even when its value is undefined", async () => {
     const { limiter } = arrange();
     const error = await errorOf(() => limiter.acquire(1, { timeout: undefined } as object));
@@ -603,6 +623,35 @@ describe("a signal in place of the options", () => {
     expect(state()).toEqual(before);
     expect(answer.reason).toBeInstanceOf(TypeError);
     expect(String(answer.reason)).toMatch(/signal/i);
+  });
+});
+
+describe("a signal of a polyfill or another realm", () => {
+  const foreign = (aborted: boolean) =>
+    ({ aborted, reason: "left", addEventListener() {}, removeEventListener() {} }) as unknown as AbortSignal;
+
+  it("is taken although it has no throwIfAborted", async () => {
+    expect((await construct({}).acquire({ signal: foreign(false) })).isAcquired).toBe(true);
+    const chain = RateLimiter.createChained(new NoLimiter(), construct({}));
+    expect((await chain.acquire({ signal: foreign(false) })).isAcquired).toBe(true);
+    expect(await withLease(construct({}), () => "done", { signal: foreign(false) })).toBe("done");
+  });
+
+  it("rejects with its reason when it is aborted", async () => {
+    const { limiter } = arrange();
+    await expect(limiter.acquire({ signal: foreign(true) })).rejects.toBe("left");
+    await expect(withLease(limiter, idleWork, { signal: foreign(true) })).rejects.toBe("left");
+  });
+});
+
+describe("abstract limiters", () => {
+  it.each([
+    ["RateLimiter", RateLimiter],
+    ["ReplenishingRateLimiter", ReplenishingRateLimiter],
+  ])("C-11 new %s() is a TypeError without types too", (name, Class) => {
+    const Constructor = Class as unknown as new () => unknown;
+    expect(() => new Constructor()).toThrow(TypeError);
+    expect(() => new Constructor()).toThrow(`${name} is abstract`);
   });
 });
 

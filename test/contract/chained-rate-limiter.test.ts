@@ -1,5 +1,6 @@
 import {
   type AcquireOptions,
+  type ChainedRateLimiter,
   ConcurrencyLimiter,
   type LeaseOutcome,
   LimiterDisposedError,
@@ -9,7 +10,8 @@ import {
   RateLimitLease,
   ReplenishingRateLimiter,
 } from "headgate";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
+import { requestWith } from "../../src/internal.js";
 import { CountingController, flush, ManualClock, watch } from "../support.js";
 
 // Section 2.10 and table 3.5 of spec/system-threading-ratelimiting.md, with the give-back of design.md C-19.
@@ -135,7 +137,11 @@ class UserLimiter extends ReplenishingRateLimiter {
 }
 
 /** Limiters written by a user, named a, b, c…, that share one log. */
-function userLimiters(...plans: Plan[]): { limiters: UserLimiter[]; log: string[]; chain: RateLimiter } {
+function userLimiters(...plans: Plan[]): {
+  limiters: UserLimiter[];
+  log: string[];
+  chain: ChainedRateLimiter;
+} {
   const log: string[] = [];
   const limiters = plans.map((plan, i) => new UserLimiter("abc".charAt(i), log, plan));
   return { limiters, log, chain: RateLimiter.createChained(...limiters) };
@@ -882,10 +888,19 @@ describe("maxWaitMs", () => {
     expect(log).toEqual(["a acquire 1 within 40"]);
   });
 
-  it("C-2 hands maxWaitMs on as it is when no limiter has a clock", async () => {
-    const { chain, log } = userLimiters({}, {});
-    await chain.acquire(1, { maxWaitMs: 100 });
-    expect(log).toEqual(["a acquire 1 within 100", "b acquire 1 within 100"]);
+  it("C-2 measures by the system clock when no limiter has a clock", async () => {
+    vi.useFakeTimers({ toFake: ["performance"] });
+    try {
+      const { chain, limiters, log } = userLimiters({ waits: true }, {});
+      const waiting = watch(chain.acquire(1, { maxWaitMs: 100 }));
+      vi.advanceTimersByTime(60);
+      limiters[0]?.release();
+      await flush();
+      expect(waiting.value.isAcquired).toBe(true);
+      expect(log).toEqual(["a acquire 1 within 100", "b acquire 1 within 40"]);
+    } finally {
+      vi.useRealTimers();
+    }
   });
 
   it("C-2 refuses a caller whose deadline has passed, and takes nothing", async () => {
@@ -918,6 +933,140 @@ describe("maxWaitMs", () => {
     const lease = await RateLimiter.createChained(...limiters).acquire(1, { maxWaitMs: 0 });
     expect(lease.reason).toBeUndefined();
     expect(lease.isAcquired).toBe(true);
+  });
+});
+
+describe("a ticket of a chain", () => {
+  const sinkOf = () => {
+    const told: unknown[] = [];
+    const sink = {
+      settled: (lease: RateLimitLease) => void told.push(lease),
+      failed: (error: unknown) => void told.push(error),
+    };
+    return { told, sink };
+  };
+
+  it.each([
+    ["a limiter written by a user", (user: RateLimiter) => user],
+    ["a chain", (user: RateLimiter) => RateLimiter.createChained(user, concurrency(1))],
+    ["a chain in a chain", (user: RateLimiter) => RateLimiter.createChained(RateLimiter.createChained(user))],
+  ])("leaves the lease of a request that is finished, for %s", async (_, wrap) => {
+    const { limiters, log } = userLimiters({ waits: true });
+    const { told, sink } = sinkOf();
+    const ticket = requestWith(wrap(limiters[0] as RateLimiter), 1, {}, sink) as { cancel(): boolean };
+    limiters[0]?.release();
+    await flush();
+    expect(told).toHaveLength(1);
+    log.length = 0;
+    expect(ticket.cancel()).toBe(false);
+    await flush();
+    expect(log).toEqual([]);
+  });
+
+  it("has nothing to give up once the request has failed", async () => {
+    const { limiters, chain } = userLimiters({}, { waits: true, error: E });
+    const { told, sink } = sinkOf();
+    const ticket = requestWith(chain, 1, {}, sink) as { cancel(): boolean };
+    limiters[1]?.release();
+    await flush();
+    expect(told).toEqual([E]);
+    expect(ticket.cancel()).toBe(false);
+  });
+
+  it("gives back once what was taken, however often it is cancelled", async () => {
+    const { limiters, log, chain } = userLimiters({}, { waits: true });
+    const { told, sink } = sinkOf();
+    const ticket = requestWith(chain, 1, {}, sink) as { cancel(): boolean };
+    log.length = 0;
+    expect([ticket.cancel(), ticket.cancel()]).toEqual([true, false]);
+    expect(log).toEqual(["a report ignored", "a adjust 0", "a dispose"]);
+    limiters[1]?.release();
+    await flush();
+    expect(told).toEqual([]);
+    expect(log.slice(3)).toEqual(["b adjust 0", "b dispose"]);
+  });
+});
+
+describe("pause", () => {
+  it("C-9 of a chain reaches each limiter that can pause", () => {
+    const limiters = [concurrency(1), concurrency(1)];
+    const chain = RateLimiter.createChained(
+      limiters[0] as RateLimiter,
+      ...userLimiters({}).limiters,
+      limiters[1] as RateLimiter,
+    );
+    chain.pause(50);
+    expect(chain.attemptAcquire()).toMatchObject({ reason: "server_pause", retryAfterMs: 50 });
+    expect(limiters.map((limiter) => limiter.attemptAcquire().reason)).toEqual([
+      "server_pause",
+      "server_pause",
+    ]);
+    clock.advance(50);
+    expect(chain.attemptAcquire().isAcquired).toBe(true);
+  });
+
+  it("C-9 of a chain in a chain reaches the limiters of both", () => {
+    const inner = concurrency(1);
+    const outer = concurrency(1);
+    RateLimiter.createChained(outer, RateLimiter.createChained(inner)).pause(5);
+    expect([outer, inner].map((limiter) => limiter.attemptAcquire().reason)).toEqual([
+      "server_pause",
+      "server_pause",
+    ]);
+    clock.advance(5);
+  });
+
+  it("C-9 is a TypeError when no limiter can pause, since it would hold nobody off", () => {
+    expect(() => userLimiters({}).chain.pause(5)).toThrow(TypeError);
+  });
+
+  it("C-9 C-11 pauses nobody when the duration is malformed", () => {
+    const limiter = concurrency(1);
+    const chain = RateLimiter.createChained(limiter);
+    expect(() => chain.pause(0)).toThrow(RangeError);
+    expect(() => chain.pause("1" as never)).toThrow(TypeError);
+    expect(limiter.attemptAcquire().isAcquired).toBe(true);
+  });
+
+  it("C-9 pauses all others when one throws, and does nothing on a disposed chain", async () => {
+    class Throwing extends NoLimiter {
+      override pause(): void {
+        throw E;
+      }
+    }
+    const limiter = concurrency(1);
+    const chain = RateLimiter.createChained(new Throwing(), limiter);
+    expect(await errorsOf(() => chain.pause(5))).toEqual([E]);
+    expect(limiter.attemptAcquire().reason).toBe("server_pause");
+    chain.dispose();
+    chain.pause(1000);
+    clock.advance(5);
+    expect(limiter.attemptAcquire().isAcquired).toBe(true);
+  });
+});
+
+describe("estimateWaitMs", () => {
+  it("C-8 of a chain is the longest of its limiters' estimates", () => {
+    const limiters = [concurrency(2), concurrency(1)] as const;
+    const chain = RateLimiter.createChained(...limiters, ...userLimiters({}).limiters);
+    expect(chain.estimateWaitMs()).toBe(0);
+    limiters[0].pause(20);
+    limiters[1].pause(30);
+    expect(chain.estimateWaitMs()).toBe(30);
+    expect(() => chain.estimateWaitMs(2)).toThrow(RangeError);
+    expect(() => chain.estimateWaitMs(-1)).toThrow(RangeError);
+    clock.advance(30);
+  });
+
+  it("C-8 of a chain is undefined when one of them cannot tell, or none has an estimate", () => {
+    expect(RateLimiter.createChained(concurrency(1), full()).estimateWaitMs()).toBeUndefined();
+    expect(userLimiters({}).chain.estimateWaitMs()).toBeUndefined();
+  });
+
+  it("C-8 R-CHAIN-5 fails on a disposed chain", () => {
+    const chain = RateLimiter.createChained(concurrency(1));
+    chain.dispose();
+    expect(() => chain.estimateWaitMs()).toThrow(LimiterDisposedError);
   });
 });
 

@@ -1,6 +1,6 @@
 import { NoLimiter } from "headgate";
 import { describe, expect, it } from "vitest";
-import { flush, watch } from "../support.js";
+import { flush, ManualClock, watch } from "../support.js";
 
 const UNLIMITED = {
   currentAvailablePermits: Number.MAX_SAFE_INTEGER,
@@ -97,6 +97,98 @@ describe("NoLimiter", () => {
     expect(() => limiter.attemptAcquire(2 ** 53)).toThrow(RangeError);
     await expect(limiter.acquire(0.5)).rejects.toThrow(RangeError);
     expect(limiter.getStatistics()).toEqual(UNLIMITED);
+  });
+
+  describe("in a pause", () => {
+    const pausedFor = (durationMs: number) => {
+      const clock = new ManualClock();
+      const limiter = new NoLimiter({ clock });
+      limiter.attemptAcquire();
+      limiter.pause(durationMs);
+      return { clock, limiter };
+    };
+
+    it("C-9 refuses attempts, says how long, and grants when it is over", () => {
+      const { clock, limiter } = pausedFor(50);
+      clock.advance(20);
+      expect(limiter.attemptAcquire(7)).toMatchObject({
+        isAcquired: false,
+        reason: "server_pause",
+        retryAfterMs: 30,
+      });
+      expect(limiter.getStatistics()).toEqual({
+        ...UNLIMITED,
+        totalFailedLeases: 1,
+        totalSuccessfulLeases: 1,
+      });
+      clock.advance(30);
+      const lease = limiter.attemptAcquire(7);
+      expect([lease.isAcquired, ...lease.metadataNames]).toEqual([true]);
+    });
+
+    it("C-9 lets requests of any size wait until its end, all of them", async () => {
+      const { clock, limiter } = pausedFor(50);
+      const waits = [Number.MAX_SAFE_INTEGER, 0, Number.MAX_SAFE_INTEGER, 1].map((count) =>
+        watch(limiter.acquire(count)),
+      );
+      clock.advance(49);
+      await flush();
+      expect(waits.map(({ state }) => state)).toEqual(waits.map(() => "pending"));
+      clock.advance(1);
+      await flush();
+      expect(waits.map(({ value }) => value.isAcquired)).toEqual(waits.map(() => true));
+      expect(limiter.getStatistics()).toEqual({ ...UNLIMITED, totalSuccessfulLeases: 5 });
+      expect(clock.timerCount).toBe(0);
+    });
+
+    it("C-9 lets go who leaves or cannot wait that long", async () => {
+      const { limiter } = pausedFor(50);
+      const controller = new AbortController();
+      const leaving = watch(limiter.acquire({ signal: controller.signal }));
+      expect((await limiter.acquire({ maxWaitMs: 10 })).reason).toBe("deadline_unmet");
+      expect((await limiter.acquire({ maxWaitMs: -1 })).reason).toBe("deadline_expired");
+      expect((await new NoLimiter().acquire({ maxWaitMs: -1 })).reason).toBe("deadline_expired");
+      controller.abort("left");
+      await flush();
+      expect(leaving.reason).toBe("left");
+      expect(limiter.getStatistics()).toEqual({
+        ...UNLIMITED,
+        totalFailedLeases: 2,
+        totalSuccessfulLeases: 1,
+      });
+    });
+
+    it("C-9 is never shortened, and counts in the estimate", () => {
+      const { clock, limiter } = pausedFor(50);
+      limiter.pause(10);
+      expect(limiter.estimateWaitMs(3)).toBe(50);
+      limiter.acquire(2);
+      limiter.acquire(0);
+      clock.advance(20);
+      expect(limiter.estimateWaitMs(3)).toBe(30);
+      expect(limiter.getStatistics().currentQueuedCount).toBe(2);
+      clock.advance(30);
+      expect(limiter.estimateWaitMs(3)).toBe(0);
+    });
+
+    it("C-9 goes on, and its waiters wait, when it is disposed, which does nothing", async () => {
+      const { clock, limiter } = pausedFor(50);
+      const waiting = watch(limiter.acquire());
+      limiter.dispose();
+      expect(limiter.attemptAcquire().reason).toBe("server_pause");
+      clock.advance(50);
+      await flush();
+      expect(waiting.value.isAcquired).toBe(true);
+    });
+
+    it("C-11 checks the duration and the options", () => {
+      const limiter = new NoLimiter();
+      expect(() => limiter.pause(0)).toThrow(RangeError);
+      expect(() => limiter.pause("1" as never)).toThrow(TypeError);
+      expect(limiter.attemptAcquire().isAcquired).toBe(true);
+      expect(() => new NoLimiter({ clok: 1 } as never)).toThrow(/options\.clock/);
+      expect(() => new NoLimiter({ clock: 1 } as never)).toThrow(/options\.clock must be an object/);
+    });
   });
 
   it("C-8 estimates no wait, for any count that is one", () => {

@@ -1,5 +1,16 @@
-import { ConcurrencyLimiter, NoLimiter, RateLimiter, type ShadowRejection, shadowed } from "headgate";
-import { trackLeases } from "headgate/testing";
+import {
+  ConcurrencyLimiter,
+  FixedWindowRateLimiter,
+  NoLimiter,
+  PartitionedRateLimiter,
+  RateLimiter,
+  RateLimitPartition,
+  ReplenishingRateLimiter,
+  type ShadowedRateLimiter,
+  type ShadowRejection,
+  shadowed,
+} from "headgate";
+import { getLimiterState, trackLeases } from "headgate/testing";
 import { describe, expect, it } from "vitest";
 import { ManualClock } from "../support.js";
 
@@ -92,6 +103,22 @@ describe("shadowed", () => {
     expect(counts()).toEqual([2, 0]);
   });
 
+  it("C-2 counts a caller whose deadline has passed, and takes nothing from the limiter", async () => {
+    const { limiter, inner, rejections, counts } = make(1);
+    expect((await limiter.acquire({ maxWaitMs: -1 })).isAcquired).toBe(true);
+    expect(counts()).toEqual([1, 0]);
+    expect(rejections).toEqual([
+      {
+        permitCount: 1,
+        wouldHaveWaited: false,
+        reason: "deadline_expired",
+        retryAfterMs: undefined,
+        error: undefined,
+      },
+    ]);
+    expect(inner.getStatistics()).toMatchObject({ currentAvailablePermits: 1, totalSuccessfulLeases: 0 });
+  });
+
   it("tells how long a paused limiter would have held the caller off", () => {
     const { limiter, inner, rejections } = make();
     inner.pause(500);
@@ -121,6 +148,59 @@ describe("shadowed", () => {
     await limiter.disposeAsync();
     expect(() => inner.attemptAcquire()).toThrow("disposed");
     expect(limiter.attemptAcquire().isAcquired).toBe(true);
+  });
+
+  it("is a ReplenishingRateLimiter when the limiter is one", () => {
+    const clock = new ManualClock();
+    const options = { permitLimit: 1, windowMs: 1000, clock };
+    const inner = new FixedWindowRateLimiter({ ...options, autoReplenishment: false });
+    const limiter: ShadowedRateLimiter & ReplenishingRateLimiter = shadowed(inner);
+    expect(limiter).toBeInstanceOf(ReplenishingRateLimiter);
+    expect(shadowed(new NoLimiter())).not.toBeInstanceOf(ReplenishingRateLimiter);
+    expect([limiter.isAutoReplenishing, limiter.replenishmentPeriodMs]).toEqual([false, 1000]);
+    limiter.attemptAcquire();
+    limiter.attemptAcquire();
+    expect([limiter.wouldHaveRefused, limiter.wouldHaveWaited]).toEqual([1, 0]);
+    clock.advance(1000);
+    expect(limiter.tryReplenish()).toBe(true);
+    expect(inner.getStatistics().currentAvailablePermits).toBe(1);
+    expect(getLimiterState(limiter).kind).toBe("FixedWindowRateLimiter");
+    const auto = shadowed(new FixedWindowRateLimiter(options));
+    expect([auto.isAutoReplenishing, auto.tryReplenish()]).toEqual([true, false]);
+  });
+
+  it("counts, shows and disposes alike when the limiter replenishes", async () => {
+    const clock = new ManualClock();
+    const inner = new FixedWindowRateLimiter({ permitLimit: 1, windowMs: 1000, queueLimit: 1, clock });
+    const limiter = shadowed(inner);
+    clock.advance(5);
+    expect(limiter.idleDurationMs).toBe(5);
+    await limiter.acquire();
+    await limiter.acquire();
+    expect([limiter.wouldHaveRefused, limiter.wouldHaveWaited]).toEqual([0, 1]);
+    expect(limiter.getStatistics()).toEqual(inner.getStatistics());
+    limiter.dispose();
+    await limiter.disposeAsync();
+    expect(() => inner.attemptAcquire()).toThrow("disposed");
+  });
+
+  it("of a limiter replenished by hand is driven in a partition, and in a chain", () => {
+    const clock = new ManualClock();
+    const make = () =>
+      shadowed(
+        new FixedWindowRateLimiter({ permitLimit: 1, windowMs: 100, autoReplenishment: false, clock }),
+      );
+    const limiters = PartitionedRateLimiter.create(() => RateLimitPartition.get("key", make), { clock });
+    limiters.attemptAcquire(1);
+    clock.advance(200);
+    expect(limiters.getStatistics(1)?.currentAvailablePermits).toBe(1);
+    limiters.dispose();
+    const inner = make();
+    const chain = RateLimiter.createChained(inner) as unknown as ReplenishingRateLimiter;
+    chain.attemptAcquire();
+    clock.advance(100);
+    expect(chain.tryReplenish()).toBe(true);
+    expect(inner.getStatistics()?.currentAvailablePermits).toBe(1);
   });
 
   it("refuses what is not a limiter, a callback that is none, and unknown options", () => {

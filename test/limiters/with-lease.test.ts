@@ -1,12 +1,15 @@
 import {
   ConcurrencyLimiter,
+  FixedWindowRateLimiter,
   type LeaseOutcome,
   NoLimiter,
+  PartitionedRateLimiter,
+  RateLimitPartition,
   RateLimitRejectedError,
   withLease,
 } from "headgate";
 import { describe, expect, it } from "vitest";
-import { flush, watch } from "../support.js";
+import { flush, ManualClock, watch } from "../support.js";
 
 /** A limiter whose lease records the outcome that it is told. */
 class Recorder extends NoLimiter {
@@ -114,6 +117,49 @@ describe("withLease", () => {
     expect(limiter.getStatistics().currentAvailablePermits).toBe(1);
   });
 
+  it("C-15 is not charged for work that never started because the caller left in time", async () => {
+    const clock = new ManualClock();
+    const limiter = new FixedWindowRateLimiter({ permitLimit: 1, windowMs: 1000, clock });
+    const controller = new AbortController();
+    const waiting = watch(withLease(limiter, () => 1, { signal: controller.signal }));
+    controller.abort("left");
+    await flush();
+    expect(waiting.reason).toBe("left");
+    expect(limiter.getStatistics().currentAvailablePermits).toBe(1);
+  });
+
+  it("is charged for work that started, also when it throws at once", async () => {
+    const clock = new ManualClock();
+    const limiter = new FixedWindowRateLimiter({ permitLimit: 1, windowMs: 1000, clock });
+    await expect(
+      withLease(limiter, () => {
+        throw new Error("work");
+      }),
+    ).rejects.toThrow("work");
+    expect(limiter.getStatistics().currentAvailablePermits).toBe(0);
+  });
+
+  it("asks without options when it has none, and reads those it has as often as acquire does", async () => {
+    class Asked extends NoLimiter {
+      readonly options: unknown[] = [];
+      override acquire(...given: never[]) {
+        this.options.push(given[1]);
+        return super.acquire(...given);
+      }
+    }
+    const limiter = new Asked();
+    await withLease(limiter, () => 1);
+    await withLease(limiter, () => 1, { permitCount: 2, maxWaitMs: 5 });
+    expect(limiter.options).toEqual([undefined, { maxWaitMs: 5 }]);
+  });
+
+  it("says what to pass in place of a partitioned limiter", async () => {
+    const partitioned = PartitionedRateLimiter.create((key: string) => RateLimitPartition.getNoLimiter(key));
+    await expect(withLease(partitioned as never, () => 1)).rejects.toThrow(
+      "limiter must be a RateLimiter (use its forResource(resource)); got an object.",
+    );
+  });
+
   it("passes maxWaitMs on", async () => {
     const limiter = new ConcurrencyLimiter({ permitLimit: 1, queueLimit: 1 });
     const error = await withLease(limiter, () => 1, { maxWaitMs: -1 }).catch((e: unknown) => e);
@@ -176,6 +222,37 @@ describe("the outcome that the lease is told", () => {
     ["failure", "null", failing(null)],
   ])("is %s for %s", async (outcome, _, work) => {
     expect(await outcomeOf(work)).toBe(outcome);
+  });
+
+  const trapped = (...names: string[]) =>
+    Object.defineProperties(
+      new Error("work"),
+      Object.fromEntries(
+        names.map((name) => [
+          name,
+          {
+            get(): never {
+              throw new Error(`the getter of ${name}`);
+            },
+          },
+        ]),
+      ),
+    );
+
+  it.each(["status", "code", "response", "cause"])(
+    "is a failure for an error whose %s throws, and that error is passed on",
+    async (name) => {
+      const error = trapped(name);
+      expect(await outcomeOf(failing(error))).toBe("failure");
+      await expect(withLease(new NoLimiter(), failing(error))).rejects.toBe(error);
+    },
+  );
+
+  it("is a success for a value that cannot be looked at, and that value is returned", async () => {
+    const value = trapped("status");
+    Object.defineProperty(value, Symbol.toStringTag, { value: "Response" });
+    expect(await outcomeOf(() => value)).toBe("success");
+    expect(await withLease(new NoLimiter(), () => value)).toBe(value);
   });
 
   it("is ignored when the caller's own signal was aborted, whatever the error", async () => {

@@ -1,4 +1,5 @@
 import {
+  type ChainedRateLimiter,
   ConcurrencyLimiter,
   MetadataName,
   NoLimiter,
@@ -91,7 +92,7 @@ describe("types", () => {
     expectTypeOf<NoLimiter>().toExtend<RateLimiter>();
     expectTypeOf<ConcurrencyLimiter>().not.toExtend<ReplenishingRateLimiter>();
     expectTypeOf(shadowed(limiter)).toEqualTypeOf<ShadowedRateLimiter>();
-    expectTypeOf(RateLimiter.createChained(limiter, new NoLimiter())).toEqualTypeOf<RateLimiter>();
+    expectTypeOf(RateLimiter.createChained(limiter, new NoLimiter())).toEqualTypeOf<ChainedRateLimiter>();
     // @ts-expect-error a chain is made of limiters
     RateLimiter.createChained([limiter]);
     // @ts-expect-error the cores are for those who write limiters
