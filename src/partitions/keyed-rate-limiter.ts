@@ -15,9 +15,11 @@ export interface PartitionedRateLimiterOptions {
    */
   readonly maxPartitions?: number | undefined;
   /**
-   * What a key gets for which there is no room. `share`, the default: all of them share one limiter, made for the first of
-   * them; strangers who fill the partitions then slow each other and honest newcomers down, but nobody else. `reject`: a
-   * refusal with the reason `partition_overflow`; strangers can then shut newcomers out for as long as they keep coming.
+   * What a key gets for which there is no room. `share`, the default: all of them share one limiter, made by the factory of
+   * the first of them, whatever the others would have made. Strangers who fill the partitions then slow each other and
+   * honest newcomers down, but nobody else. `reject`: a refusal with the reason `partition_overflow`; strangers can then
+   * shut newcomers out for as long as they keep coming. A key without a limit (`getNoLimiter`) needs no room, and its
+   * limiter is never the shared one.
    */
   readonly overflow?: "share" | "reject" | undefined;
   /** How long a partition is kept after nothing would be lost without it, in milliseconds; 10 000 by default. */
@@ -37,7 +39,9 @@ export interface PartitionedRateLimiterOptions {
  * @public
  */
 export interface PartitionInfo<Key> {
+  /** The name of the partition, as the partitioner gave it. */
   readonly key: Key;
+  /** The statistics of its limiter, read when the entry is reached; undefined when that keeps none. */
   readonly statistics: RateLimiterStatistics | undefined;
   /** Milliseconds; undefined while the partition is in use. */
   readonly idleDurationMs: number | undefined;
@@ -53,9 +57,15 @@ export interface KeyedRateLimiter<Resource, Key> extends PartitionedRateLimiter<
   readonly size: number;
   /** The statistics of a resource's partition, if there is one; never makes one. */
   peekStatistics(resource: Resource): RateLimiterStatistics | undefined;
-  /** Sums over all partitions; the totals include those that have been dropped, and never go down. */
+  /**
+   * Sums over all partitions; the totals include those that have been dropped, and never go down. Looks at every partition,
+   * in one turn.
+   */
   getTotals(): RateLimiterStatistics;
-  /** All partitions, oldest first. They may come and go meanwhile. */
+  /**
+   * All partitions, oldest first. They may come and go meanwhile. Reading all of them in one turn takes time in proportion to
+   * their number; with very many, pause between slices.
+   */
   entries(): IterableIterator<PartitionInfo<Key>>;
   /** Drops a partition if nothing would be lost without it; false for one that is in use, and for an unknown key. */
   delete(key: Key): boolean;

@@ -1,11 +1,12 @@
+import { throwAny } from "../contract/chain.js";
 import type { Clock } from "../contract/clock.js";
 import { LimiterDisposedError } from "../contract/errors.js";
-import { type InsideLimiter, inside } from "../contract/inside.js";
+import { type InsideLimiter, inside, type LimiterSnapshot } from "../contract/inside.js";
 import { RateLimiter, ReplenishingRateLimiter } from "../contract/rate-limiter.js";
 import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
-import { wrongType } from "../contract/validation.js";
 import { NoLimiter } from "../limiters/no-limiter.js";
-import type { RateLimitPartition } from "./rate-limit-partition.js";
+import { PartitionClock } from "./partition-clock.js";
+import { makeNoLimiter, type RateLimitPartition, wrongAnswer } from "./rate-limit-partition.js";
 
 /*
  * Many limiters by key, and how they come and go.
@@ -22,10 +23,12 @@ import type { RateLimitPartition } from "./rate-limit-partition.js";
  * keeps no process alive.
  *
  * Example, idle limit 10 s: 100 000 clients come once each, to a window of a minute, and never again. Each is idle from the
- * end of its window on, and gone 10 to 15 s later; a slice of 512 comes every 26 ms meanwhile.
+ * end of its window on, and gone 10 to 15 s later; a slice of 512 comes every 25 ms meanwhile.
  *
  * The surprise: under an attack with keys that are all different, nobody is idle, and nothing can be dropped before its
  * time. `maxPartitions` bounds the memory; what the clients beyond it get is a choice (see PartitionedRateLimiterOptions).
+ * A key without a limit needs no place among them: all such keys share one NoLimiter then, which remembers nothing. Only while
+ * such a key is paused does it have a place and a limiter of its own.
  */
 
 /** The most limiters that one turn looks at. */
@@ -51,6 +54,8 @@ export interface PartitionMapSettings {
 
 export class PartitionMap<Key> {
   readonly #settings: PartitionMapSettings;
+  /** What the limiters live by; the settings' clock is for idle partitions and beats. */
+  readonly limiterClock: PartitionClock;
   readonly #limiters = new Map<Key, RateLimiter>();
   /** Those that somebody has to replenish. */
   readonly #driven = new Set<ReplenishingRateLimiter>();
@@ -58,10 +63,14 @@ export class PartitionMap<Key> {
   readonly #lastUse = new Map<RateLimiter, number>();
   /** What those beyond `maxPartitions` share. */
   #overflow: RateLimiter | undefined;
+  /** What those without a limit share where partitions are counted. */
+  #free: RateLimiter | undefined;
   #sweep: Iterator<[Key, RateLimiter]> | undefined;
   /** How many there were when the sweep began anew. */
   #passSize = 0;
   #beat: Iterator<ReplenishingRateLimiter> | undefined;
+  /** When the next slice is replenished; infinite when nobody has to be. */
+  #nextBeatAt = Number.POSITIVE_INFINITY;
   #timer: { cancel(): void } | undefined;
   #timerKeepsAlive = false;
   /** Whether anybody waits in those that this beat has come to, and did in all of those of the last. */
@@ -74,10 +83,7 @@ export class PartitionMap<Key> {
 
   constructor(settings: PartitionMapSettings) {
     this.#settings = settings;
-  }
-
-  get clock(): Clock {
-    return this.#settings.clock;
+    this.limiterClock = new PartitionClock(settings.clock);
   }
 
   get size(): number {
@@ -97,11 +103,27 @@ export class PartitionMap<Key> {
     return this.#limiters.get(key);
   }
 
-  /** The limiter of a partition, made if need be; undefined when there is no room for one more. */
-  get(partition: RateLimitPartition<Key>): RateLimiter | undefined {
+  /** The limiter that a request would be asking, as far as it is there: that of the key, or a shared one. */
+  find(partition: RateLimitPartition<Key>): RateLimiter | undefined {
+    const limiter = this.#limiters.get(partition.partitionKey);
+    if (limiter !== undefined) return limiter;
+    if (this.#isFree(partition)) return this.#free;
+    return this.#isFull ? this.#overflow : undefined;
+  }
+
+  /** Whether a new key finds room, be it in the shared limiter. */
+  get hasRoom(): boolean {
+    return this.#settings.sharesOverflow || !this.#isFull;
+  }
+
+  /**
+   * The limiter of a partition, made if need be; undefined when there is no room for one more. `isOwn` says that it may not
+   * be the one that those without a limit share, because it is to be paused.
+   */
+  get(partition: RateLimitPartition<Key>, isOwn = false): RateLimiter | undefined {
     const key = partition.partitionKey;
-    const limiter = this.#limiters.get(key) ?? this.#create(partition);
-    if (this.#lastUse.size > 0 && limiter instanceof NoLimiter)
+    const limiter = this.#limiters.get(key) ?? this.#create(partition, isOwn);
+    if (this.#lastUse.size > 0 && limiter !== undefined && this.#lastUse.has(limiter))
       this.#lastUse.set(limiter, this.#settings.clock.now());
     return limiter;
   }
@@ -131,9 +153,8 @@ export class PartitionMap<Key> {
     let currentQueuedCount = 0;
     let totalFailedLeases = this.#goneFailures;
     let totalSuccessfulLeases = this.#goneSuccesses;
-    const all = this.#overflow === undefined ? [] : [this.#overflow];
-    for (const limiter of [...this.#limiters.values(), ...all]) {
-      const statistics = limiter.getStatistics();
+    for (const limiter of this.#all()) {
+      const statistics = statisticsOf(limiter);
       if (statistics === undefined) continue;
       currentAvailablePermits += statistics.currentAvailablePermits;
       currentQueuedCount += statistics.currentQueuedCount;
@@ -165,7 +186,7 @@ export class PartitionMap<Key> {
         errors.push(error);
       }
     }
-    if (errors.length > 0) throw new AggregateError(errors, "Replenishing partitions failed.");
+    throwAny(errors, "Replenishing partitions failed.");
     return tried;
   }
 
@@ -174,12 +195,12 @@ export class PartitionMap<Key> {
     this.#isDisposed = true;
     this.#timer?.cancel();
     this.#timer = undefined;
-    const limiters = [...this.#limiters.values()];
-    if (this.#overflow !== undefined) limiters.push(this.#overflow);
+    const limiters = [...this.#all()];
     this.#limiters.clear();
     this.#driven.clear();
     this.#lastUse.clear();
     this.#overflow = undefined;
+    this.#free = undefined;
     return limiters;
   }
 
@@ -188,14 +209,30 @@ export class PartitionMap<Key> {
     return [...this.#leaving];
   }
 
-  #create(partition: RateLimitPartition<Key>): RateLimiter | undefined {
+  *#all(): Generator<RateLimiter, void, undefined> {
+    yield* this.#limiters.values();
+    if (this.#overflow !== undefined) yield this.#overflow;
+    if (this.#free !== undefined) yield this.#free;
+  }
+
+  #create(partition: RateLimitPartition<Key>, isOwn: boolean): RateLimiter | undefined {
     const key = partition.partitionKey;
+    const isFree = this.#isFree(partition);
+    if (isFree && !isOwn) {
+      this.#free ??= this.#make(partition);
+      return this.#free;
+    }
     if (this.#isFull) this.#inspect(INSPECTED_WHEN_FULL, Number.NEGATIVE_INFINITY, 1);
-    if (this.#isFull && !this.#settings.sharesOverflow) return undefined;
+    if (this.#isFull && (isFree || !this.#settings.sharesOverflow)) return undefined;
     if (this.#isFull && this.#overflow !== undefined) return this.#overflow;
     // Before the new one is there, which must not be dropped before it is used, however idle it says it is.
     this.#inspect(INSPECTED_WHEN_CREATING, this.#settings.idleLimitMs);
     const limiter = this.#make(partition);
+    if (this.#isBounded && limiter.constructor === NoLimiter && (!isOwn || this.#isFull)) {
+      if (isOwn) return undefined;
+      this.#free ??= limiter;
+      return this.#free;
+    }
     // The factory is the user's code: it may have come here itself.
     const other = this.#limiters.get(key) ?? (this.#isFull ? this.#overflow : undefined);
     if (other !== undefined || (this.#isFull && !this.#settings.sharesOverflow)) {
@@ -212,16 +249,25 @@ export class PartitionMap<Key> {
     return limiter;
   }
 
+  get #isBounded(): boolean {
+    return this.#settings.maxPartitions !== Number.POSITIVE_INFINITY;
+  }
+
+  /** Whether a partition is known to have no limit, and needs no place. */
+  #isFree(partition: RateLimitPartition<Key>): boolean {
+    return this.#isBounded && partition.factory === makeNoLimiter;
+  }
+
   get #isFull(): boolean {
     return this.#limiters.size >= this.#settings.maxPartitions;
   }
 
   #make(partition: RateLimitPartition<Key>): RateLimiter {
     const limiter = partition.factory(partition.partitionKey);
-    if (!(limiter instanceof RateLimiter))
-      throw wrongType("what the factory returns", "a RateLimiter", limiter);
+    if (!(limiter instanceof RateLimiter)) throw wrongAnswer("factory", "a RateLimiter", limiter);
     if (this.#isDisposed) this.#disposeNow(limiter);
     this.checkUsable();
+    this.limiterClock.follow((limiter as InsideLimiter)[inside]?.clock);
     return limiter;
   }
 
@@ -229,7 +275,13 @@ export class PartitionMap<Key> {
   #drive(limiter: RateLimiter): void {
     const isDriven = limiter instanceof ReplenishingRateLimiter && !limiter.isAutoReplenishing;
     if (isDriven) this.#driven.add(limiter);
-    if (this.#timer === undefined || (isDriven && this.#driven.size === 1)) this.#setTimer(false);
+    const isFirst = isDriven && this.#driven.size === 1;
+    if (isFirst) {
+      this.#nextBeatAt = Number.POSITIVE_INFINITY;
+      this.#somebodyWaits = false;
+      this.#somebodyWaited = false;
+    }
+    if (this.#timer === undefined || isFirst) this.#setTimer(false);
   }
 
   #setTimer(keepAlive: boolean): void {
@@ -239,19 +291,30 @@ export class PartitionMap<Key> {
     // Twice per idle limit, since limiters that read no clock are idle only from the first look on.
     const slices = Math.ceil(Math.max(this.#limiters.size, this.#passSize, 1) / SLICE);
     let delayMs = idleLimitMs / 2 / slices;
-    if (this.#driven.size > 0)
-      delayMs = Math.min(delayMs, BEAT_MS / Math.ceil(this.#driven.size / BEAT_SLICE));
+    if (this.#driven.size > 0) {
+      const now = clock.now();
+      // The lesser of the two, so that a clock which goes back does not stop the beat.
+      this.#nextBeatAt = Math.min(
+        this.#nextBeatAt,
+        now + BEAT_MS / Math.ceil(this.#driven.size / BEAT_SLICE),
+      );
+      delayMs = Math.min(delayMs, this.#nextBeatAt - now);
+    }
     delayMs = Math.min(Math.max(1, Math.floor(delayMs)), LONGEST_DELAY_MS);
     this.#timer = clock.setTimer(() => this.#tick(), delayMs, keepAlive);
   }
 
   #tick(): void {
     this.#timer = undefined;
-    const replenished = this.#replenishSome();
+    // Timers have whole milliseconds, and may fire a little early.
+    const isBeat = this.#settings.clock.now() > this.#nextBeatAt - 1;
+    if (isBeat) this.#nextBeatAt = Number.POSITIVE_INFINITY;
+    const replenished = isBeat ? this.#replenishSome() : 0;
     this.#inspect(SLICE - 1 - replenished, this.#settings.idleLimitMs);
     this.#inspectOverflow();
     const isEmpty = this.#limiters.size === 0 && this.#overflow === undefined;
-    if (!this.#isDisposed && !isEmpty) this.#setTimer(this.#somebodyWaits || this.#somebodyWaited);
+    if (this.#isDisposed || isEmpty) return;
+    this.#setTimer(this.#driven.size > 0 && (this.#somebodyWaits || this.#somebodyWaited));
   }
 
   /** Replenishes a slice of those that somebody has to, where the last one left off; returns how many. */
@@ -308,9 +371,13 @@ export class PartitionMap<Key> {
   #isIdleFor(limiter: RateLimiter, idleLimitMs: number): boolean {
     try {
       const lastUse = this.#lastUse.get(limiter);
+      // A pause, and who waits for its end.
+      if (lastUse !== undefined && (limiter as NoLimiter).estimateWaitMs() > 0) return false;
       const idleMs = lastUse === undefined ? limiter.idleDurationMs : this.#settings.clock.now() - lastUse;
       return idleMs !== undefined && idleMs > idleLimitMs;
     } catch (error) {
+      // Somebody else has disposed it, so there is nothing to lose.
+      if (error instanceof LimiterDisposedError) return true;
       this.#report(error);
       return false;
     }
@@ -332,7 +399,7 @@ export class PartitionMap<Key> {
       this.#beat = undefined;
     }
     try {
-      const statistics = limiter.getStatistics();
+      const statistics = statisticsOf(limiter);
       this.#goneSuccesses += statistics?.totalSuccessfulLeases ?? 0;
       this.#goneFailures += statistics?.totalFailedLeases ?? 0;
     } catch (error) {
@@ -379,5 +446,22 @@ export class PartitionMap<Key> {
     } catch (thrown) {
       void Promise.reject(thrown);
     }
+  }
+}
+
+/** The statistics of a limiter; what is left of them when somebody else has disposed it. */
+export function statisticsOf(limiter: InsideLimiter): RateLimiterStatistics | undefined {
+  try {
+    return limiter.getStatistics();
+  } catch (error) {
+    if (!(error instanceof LimiterDisposedError)) throw error;
+    const seen = {} as LimiterSnapshot;
+    if (limiter[inside]?.snapshot(seen) !== true) return undefined;
+    return Object.freeze({
+      currentAvailablePermits: 0,
+      currentQueuedCount: 0,
+      totalFailedLeases: seen.refused,
+      totalSuccessfulLeases: seen.granted,
+    });
   }
 }

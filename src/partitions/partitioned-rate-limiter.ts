@@ -1,11 +1,30 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-import { type AcquireOptions, checkAcquireOptions, NO_OPTIONS } from "../contract/acquire-options.js";
+import {
+  type AcquireOptions,
+  checkAcquireOptions,
+  checkPriority,
+  NO_OPTIONS,
+} from "../contract/acquire-options.js";
 import { acquireInTurn, attemptInTurn, throwAny } from "../contract/chain.js";
 import type { Clock } from "../contract/clock.js";
 import { LimiterDisposedError } from "../contract/errors.js";
-import { isLease, ticketFor } from "../contract/inside.js";
+import {
+  type AcquireSink,
+  type AcquireTicket,
+  type InsideLimiter,
+  inside,
+  isLease,
+  ticketFor,
+} from "../contract/inside.js";
+import { MetadataName } from "../contract/metadata-name.js";
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
-import { promiseOf, type RateLimiter, remainingWait, request } from "../contract/rate-limiter.js";
+import {
+  promiseOf,
+  type RateLimiter,
+  remainingWait,
+  request,
+  requestWith,
+} from "../contract/rate-limiter.js";
 import { combineStatistics, type RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
 import {
   checkBoolean,
@@ -18,14 +37,13 @@ import {
   checkPermitCount,
   wrongType,
 } from "../contract/validation.js";
-import { RefusedLease, type Refuser } from "../queue/refused-lease.js";
+import { RefusedLease } from "../queue/refused-lease.js";
 import { systemClock } from "../time/system-clock.js";
+import { type InsidePartitions, insidePartitions } from "./inside-partitions.js";
 import type { KeyedRateLimiter, PartitionedRateLimiterOptions, PartitionInfo } from "./keyed-rate-limiter.js";
-import { PartitionMap } from "./partition-map.js";
-import { RateLimitPartition } from "./rate-limit-partition.js";
+import { PartitionMap, statisticsOf } from "./partition-map.js";
+import { RateLimitPartition, wrongAnswer } from "./rate-limit-partition.js";
 import { ResourceLimiter, type ResourceRateLimiter } from "./resource-rate-limiter.js";
-
-const partitionClock: unique symbol = Symbol("headgate.clock");
 
 /** Asks as `acquire` does once the arguments are checked: a lease when nobody has to wait, else a promise. */
 let requestFor: <Resource>(
@@ -34,6 +52,23 @@ let requestFor: <Resource>(
   permitCount: number,
   options: AcquireOptions,
 ) => RateLimitLease | Promise<RateLimitLease>;
+
+/** The same with a sink, which is told in the turn in which the answer comes, where the limiter can do that. */
+function requestForWith<Resource>(
+  limiter: PartitionedRateLimiter<Resource>,
+  resource: Resource,
+  permitCount: number,
+  options: AcquireOptions,
+  sink: AcquireSink,
+): RateLimitLease | AcquireTicket {
+  const door = limiter[insidePartitions];
+  if (door === undefined) {
+    const answer = requestFor(limiter, resource, permitCount, options);
+    return isLease(answer) ? answer : ticketFor(answer, sink);
+  }
+  options.signal?.throwIfAborted();
+  return door.acquireWith(resource, permitCount, options, sink);
+}
 
 /**
  * A limiter for each tenant, client, route or whatever else requests have in common. Models .NET's
@@ -70,6 +105,14 @@ export abstract class PartitionedRateLimiter<Resource> implements Disposable, As
       options.signal?.throwIfAborted();
       return limiter.acquireCore(resource, permitCount, options);
     };
+  }
+
+  constructor() {
+    if (new.target === PartitionedRateLimiter) {
+      throw new TypeError(
+        "PartitionedRateLimiter is abstract; use PartitionedRateLimiter.create(partitioner), or extend it.",
+      );
+    }
   }
 
   /**
@@ -156,6 +199,10 @@ export abstract class PartitionedRateLimiter<Resource> implements Disposable, As
       const how = onlyOptions ? permitCount : options === undefined ? NO_OPTIONS : options;
       checkPermitCount(count);
       checkAcquireOptions(how);
+      const { priority = 0 } = how;
+      // Who uses priorities is asked only about bad ones, since that takes a look at the partition.
+      if (!Number.isSafeInteger(priority) && this[insidePartitions]?.usesPriority(resource) === true)
+        checkPriority(priority);
       return Promise.resolve(requestFor(this, resource, count, how));
     } catch (error) {
       return Promise.reject(error);
@@ -198,25 +245,31 @@ export abstract class PartitionedRateLimiter<Resource> implements Disposable, As
   }
 
   /**
-   * The limiter of one resource, for whatever takes a plain limiter. In what `create` makes, the
-   * partitioner runs once, now, and the partition is looked up, and made if need be, at every call; elsewhere the partitioner
+   * The limiter of one resource, for whatever takes a plain limiter. In what `create` makes, the partitioner runs once, now,
+   * and the partition is looked up at every call; only acquiring, attempting and pausing make one. Elsewhere the partitioner
    * runs at every call. Disposing it does nothing to the partition.
    */
   forResource(resource: Resource): ResourceRateLimiter {
     return new ResourceLimiter({
+      clock: this[insidePartitions]?.clock,
       attempt: (permitCount) => this.attemptAcquireCore(resource, permitCount),
       acquire: (permitCount, options) => requestFor(this, resource, permitCount, options),
+      acquireWith: (permitCount, options, sink) => requestForWith(this, resource, permitCount, options, sink),
       getStatistics: () => this.getStatistics(resource),
+      idleDurationMs: undefined,
+      hasRoom: false,
+      checkUsable: () => {},
       peek: () => undefined,
+      get: () => "its partitioned limiter was not made by PartitionedRateLimiter.create",
     });
   }
 
   /**
-   * The clock that it lives by, where that is known; a chain measures by it what is left of `maxWaitMs`.
+   * What the library's own partitioned limiters tell one another; undefined for those that users write.
    *
    * @internal
    */
-  get [partitionClock](): Clock | undefined {
+  get [insidePartitions](): InsidePartitions<Resource> | undefined {
     return undefined;
   }
 
@@ -251,12 +304,15 @@ export abstract class PartitionedRateLimiter<Resource> implements Disposable, As
   }
 }
 
-/** The answer for a key for which there is no room. */
-const OVERFLOW: Refuser = { metadataNames: ["REJECTION_REASON"], standing: () => undefined };
+/** The answer for a key for which there is no room; it holds nothing, so one serves all. */
+const OVERFLOW: RateLimitLease = new RefusedLease(
+  { metadataNames: [MetadataName.rejectionReason.name], standing: () => undefined },
+  "partition_overflow",
+);
 
 class DefaultPartitionedRateLimiter<Resource, Key>
   extends PartitionedRateLimiter<Resource>
-  implements KeyedRateLimiter<Resource, Key>
+  implements KeyedRateLimiter<Resource, Key>, InsidePartitions<Resource>
 {
   readonly #partitioner: (resource: Resource) => RateLimitPartition<Key>;
   readonly #partitions: PartitionMap<Key>;
@@ -272,8 +328,27 @@ class DefaultPartitionedRateLimiter<Resource, Key>
     return this.#partitions.size;
   }
 
-  override get [partitionClock](): Clock {
-    return this.#partitions.clock;
+  override get [insidePartitions](): InsidePartitions<Resource> {
+    return this;
+  }
+
+  get clock(): Clock {
+    return this.#partitions.limiterClock;
+  }
+
+  usesPriority(resource: Resource): boolean {
+    if (this.#partitions.isDisposed) return false;
+    const limiter: InsideLimiter | undefined = this.#limiterFor(this.#partitionOf(resource));
+    return limiter?.[inside]?.usesPriority === true;
+  }
+
+  acquireWith(
+    resource: Resource,
+    permitCount: number,
+    options: AcquireOptions,
+    sink: AcquireSink,
+  ): RateLimitLease | AcquireTicket {
+    return this.#acquireWith(this.#partitionOf(resource), permitCount, options, sink);
   }
 
   override getStatistics(resource: Resource): RateLimiterStatistics | undefined {
@@ -294,7 +369,7 @@ class DefaultPartitionedRateLimiter<Resource, Key>
   *entries(): Generator<PartitionInfo<Key>, undefined, undefined> {
     this.#partitions.checkUsable();
     for (const [key, limiter] of this.#partitions.entries()) {
-      yield { key, statistics: limiter.getStatistics(), idleDurationMs: limiter.idleDurationMs };
+      yield { key, statistics: statisticsOf(limiter), idleDurationMs: limiter.idleDurationMs };
     }
   }
 
@@ -310,11 +385,25 @@ class DefaultPartitionedRateLimiter<Resource, Key>
 
   override forResource(resource: Resource): ResourceRateLimiter {
     const partition = this.#partitionOf(resource);
+    const partitions = this.#partitions;
+    const peek = () => partitions.find(partition);
+    const checkUsable = () => partitions.checkUsable();
     return new ResourceLimiter({
+      clock: this.clock,
       attempt: (permitCount) => this.#attempt(partition, permitCount),
       acquire: (permitCount, options) => this.#acquire(partition, permitCount, options),
-      getStatistics: () => this.#limiterFor(partition)?.getStatistics(),
-      peek: () => this.#limiterFor(partition),
+      acquireWith: (permitCount, options, sink) => this.#acquireWith(partition, permitCount, options, sink),
+      getStatistics: () => {
+        checkUsable();
+        return peek()?.getStatistics();
+      },
+      idleDurationMs: Number.POSITIVE_INFINITY,
+      get hasRoom() {
+        return partitions.hasRoom;
+      },
+      checkUsable,
+      peek,
+      get: () => this.#limiterFor(partition, true) ?? "there is no room for its partition",
     });
   }
 
@@ -361,14 +450,14 @@ class DefaultPartitionedRateLimiter<Resource, Key>
   #partitionOf(resource: Resource): RateLimitPartition<Key> {
     const partition = this.#partitioner(resource);
     if (!(partition instanceof RateLimitPartition)) {
-      throw wrongType("what the partitioner returns", "a RateLimitPartition", partition);
+      throw wrongAnswer("partitioner", "a RateLimitPartition", partition);
     }
     return partition;
   }
 
-  #limiterFor(partition: RateLimitPartition<Key>): RateLimiter | undefined {
+  #limiterFor(partition: RateLimitPartition<Key>, isOwn = false): RateLimiter | undefined {
     this.#partitions.checkUsable();
-    return this.#partitions.get(partition);
+    return this.#partitions.get(partition, isOwn);
   }
 
   #attempt(partition: RateLimitPartition<Key>, permitCount: number): RateLimitLease {
@@ -387,9 +476,22 @@ class DefaultPartitionedRateLimiter<Resource, Key>
     return answer;
   }
 
+  #acquireWith(
+    partition: RateLimitPartition<Key>,
+    permitCount: number,
+    options: AcquireOptions,
+    sink: AcquireSink,
+  ): RateLimitLease | AcquireTicket {
+    const limiter = this.#limiterFor(partition);
+    if (limiter === undefined) return this.#refuseOverflow();
+    const answer = requestWith(limiter, permitCount, options, sink);
+    if (!isLease(answer)) this.#partitions.noteWaiter(limiter);
+    return answer;
+  }
+
   #refuseOverflow(): RateLimitLease {
     this.#partitions.countOverflow();
-    return new RefusedLease(OVERFLOW, "partition_overflow");
+    return OVERFLOW;
   }
 }
 
@@ -406,7 +508,10 @@ abstract class FrontRateLimiter<Resource> extends PartitionedRateLimiter<Resourc
   }
 }
 
-class ChainedPartitionedRateLimiter<Resource> extends FrontRateLimiter<Resource> {
+class ChainedPartitionedRateLimiter<Resource>
+  extends FrontRateLimiter<Resource>
+  implements InsidePartitions<Resource>
+{
   readonly #limiters: readonly PartitionedRateLimiter<Resource>[];
 
   constructor(limiters: readonly PartitionedRateLimiter<Resource>[]) {
@@ -414,8 +519,21 @@ class ChainedPartitionedRateLimiter<Resource> extends FrontRateLimiter<Resource>
     this.#limiters = limiters;
   }
 
-  override get [partitionClock](): Clock | undefined {
-    return this.#limiters.map((limiter) => limiter[partitionClock]).find((clock) => clock !== undefined);
+  override get [insidePartitions](): InsidePartitions<Resource> {
+    return this;
+  }
+
+  get clock(): Clock | undefined {
+    return this.#limiters
+      .map((limiter) => limiter[insidePartitions]?.clock)
+      .find((clock) => clock !== undefined);
+  }
+
+  usesPriority(resource: Resource): boolean {
+    return (
+      !this.isDisposed &&
+      this.#limiters.some((limiter) => limiter[insidePartitions]?.usesPriority(resource) === true)
+    );
   }
 
   override getStatistics(resource: Resource): RateLimiterStatistics {
@@ -433,22 +551,29 @@ class ChainedPartitionedRateLimiter<Resource> extends FrontRateLimiter<Resource>
     permitCount: number,
     options: AcquireOptions,
   ): RateLimitLease | Promise<RateLimitLease> {
+    return promiseOf((sink) => this.acquireWith(resource, permitCount, options, sink));
+  }
+
+  acquireWith(
+    resource: Resource,
+    permitCount: number,
+    options: AcquireOptions,
+    sink: AcquireSink,
+  ): RateLimitLease | AcquireTicket {
     this.checkUsable();
-    const remaining = remainingWait(this[partitionClock], options);
-    return promiseOf((sink) =>
-      acquireInTurn(
-        this.#limiters,
-        (limiter, next) => {
-          const answer = requestFor(limiter, resource, permitCount, remaining());
-          return isLease(answer) ? answer : ticketFor(answer, next);
-        },
-        sink,
-      ),
+    const remaining = remainingWait(this.clock, options);
+    return acquireInTurn(
+      this.#limiters,
+      (limiter, next) => requestForWith(limiter, resource, permitCount, remaining(), next),
+      sink,
     );
   }
 }
 
-class TranslatedRateLimiter<Outer, Resource> extends FrontRateLimiter<Outer> {
+class TranslatedRateLimiter<Outer, Resource>
+  extends FrontRateLimiter<Outer>
+  implements InsidePartitions<Outer>
+{
   readonly #inner: PartitionedRateLimiter<Resource>;
   readonly #keyAdapter: (outer: Outer) => Resource;
   readonly #leaveOpen: boolean;
@@ -464,8 +589,27 @@ class TranslatedRateLimiter<Outer, Resource> extends FrontRateLimiter<Outer> {
     this.#leaveOpen = leaveOpen;
   }
 
-  override get [partitionClock](): Clock | undefined {
-    return this.#inner[partitionClock];
+  override get [insidePartitions](): InsidePartitions<Outer> {
+    return this;
+  }
+
+  get clock(): Clock | undefined {
+    return this.#inner[insidePartitions]?.clock;
+  }
+
+  usesPriority(outer: Outer): boolean {
+    const door = this.isDisposed ? undefined : this.#inner[insidePartitions];
+    return door?.usesPriority(this.#keyAdapter(outer)) === true;
+  }
+
+  acquireWith(
+    outer: Outer,
+    permitCount: number,
+    options: AcquireOptions,
+    sink: AcquireSink,
+  ): RateLimitLease | AcquireTicket {
+    this.checkUsable();
+    return requestForWith(this.#inner, this.#keyAdapter(outer), permitCount, options, sink);
   }
 
   override getStatistics(outer: Outer): RateLimiterStatistics | undefined {

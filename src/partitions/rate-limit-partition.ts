@@ -1,5 +1,5 @@
 import type { RateLimiter } from "../contract/rate-limiter.js";
-import { checkFunction } from "../contract/validation.js";
+import { checkFunction, wrongType } from "../contract/validation.js";
 import { ConcurrencyLimiter, type ConcurrencyLimiterOptions } from "../limiters/concurrency-limiter.js";
 import {
   FixedWindowRateLimiter,
@@ -15,11 +15,45 @@ import {
   type TokenBucketRateLimiterOptions,
 } from "../limiters/token-bucket-rate-limiter.js";
 
-/** The same options with the refill that partitions have unless they say otherwise; what is no options at all is left as it is. */
+/** What a partition without a limit has for a factory. Such a partition needs no place among those that are counted. */
+export const makeNoLimiter = (): RateLimiter => new NoLimiter();
+
+/** The complaint about what a partitioner or a factory returned. */
+export function wrongAnswer(who: "partitioner" | "factory", allowed: string, value: unknown): TypeError {
+  return typeof (value as PromiseLike<unknown> | null | undefined)?.then === "function"
+    ? new TypeError(
+        `what the ${who} returns must be ${allowed}; got a promise; the ${who} must answer at once.`,
+      )
+    : wrongType(`what the ${who} returns`, allowed, value);
+}
+
+/** A partition whose limiter is made with options. */
+function withOptions<Key, Options>(
+  partitionKey: Key,
+  options: (key: Key) => Options,
+  make: (options: Options) => RateLimiter,
+): RateLimitPartition<Key> {
+  if (typeof options !== "function") throw wrongType("options", "a function of the key", options);
+  return RateLimitPartition.get(partitionKey, (key) => make(options(key)));
+}
+
+/** The same options with the refill that partitions have unless they say otherwise. What is no options stays as it is. */
 function continuous(options: TokenBucketRateLimiterOptions): TokenBucketRateLimiterOptions {
-  return typeof options === "object" && options?.refill === undefined
-    ? { ...options, refill: "continuous" }
-    : options;
+  if (typeof options !== "object" || options === null || Array.isArray(options)) return options;
+  if (options.refill !== undefined) return options;
+  // By name too, since options may be inherited. The rest is there to be complained about.
+  return {
+    ...options,
+    tokenLimit: options.tokenLimit,
+    tokensPerPeriod: options.tokensPerPeriod,
+    replenishmentPeriodMs: options.replenishmentPeriodMs,
+    autoReplenishment: options.autoReplenishment,
+    queueLimit: options.queueLimit,
+    queueProcessingOrder: options.queueProcessingOrder,
+    queueTimeoutMs: options.queueTimeoutMs,
+    clock: options.clock,
+    refill: "continuous" as const,
+  } satisfies Record<keyof TokenBucketRateLimiterOptions, unknown>;
 }
 
 /**
@@ -57,49 +91,127 @@ export class RateLimitPartition<Key> {
   /**
    * A partition with any limiter.
    *
+   * @param partitionKey - The name of the partition.
+   * @param factory - Makes the limiter. Called with the key, when there is no partition of that name.
    * @throws TypeError when `factory` is not a function.
+   *
+   * @example
+   * ```ts
+   * import { ConcurrencyLimiter, RateLimitPartition, shadowed } from "headgate";
+   *
+   * const partition = RateLimitPartition.get("tenant-7", () => shadowed(new ConcurrencyLimiter({ permitLimit: 10 })));
+   * ```
    */
   static get<Key>(partitionKey: Key, factory: (key: Key) => RateLimiter): RateLimitPartition<Key> {
     return new RateLimitPartition(partitionKey, factory);
   }
 
-  /** A partition with a `ConcurrencyLimiter`. */
+  /**
+   * A partition with a `ConcurrencyLimiter`.
+   *
+   * @param partitionKey - The name of the partition.
+   * @param options - Tells the options of the limiter. Called with the key, when there is no partition of that name.
+   * @throws TypeError when `options` is not a function. What is wrong with the options it returns is thrown when the limiter
+   * is made.
+   *
+   * @example
+   * ```ts
+   * import { RateLimitPartition } from "headgate";
+   *
+   * const options = { permitLimit: 10, queueLimit: 100 };
+   * const partition = RateLimitPartition.getConcurrencyLimiter("tenant-7", () => options);
+   * ```
+   */
   static getConcurrencyLimiter<Key>(
     partitionKey: Key,
     options: (key: Key) => ConcurrencyLimiterOptions,
   ): RateLimitPartition<Key> {
-    return new RateLimitPartition(partitionKey, (key) => new ConcurrencyLimiter(options(key)));
+    return withOptions(partitionKey, options, (how) => new ConcurrencyLimiter(how));
   }
 
-  /** A partition with a `FixedWindowRateLimiter`. */
+  /**
+   * A partition with a `FixedWindowRateLimiter`.
+   *
+   * @param partitionKey - The name of the partition.
+   * @param options - Tells the options of the limiter. Called with the key, when there is no partition of that name.
+   * @throws TypeError when `options` is not a function. What is wrong with the options it returns is thrown when the limiter
+   * is made.
+   *
+   * @example
+   * ```ts
+   * import { RateLimitPartition } from "headgate";
+   *
+   * const options = { permitLimit: 100, windowMs: 60_000 };
+   * const partition = RateLimitPartition.getFixedWindowLimiter("tenant-7", () => options);
+   * ```
+   */
   static getFixedWindowLimiter<Key>(
     partitionKey: Key,
     options: (key: Key) => FixedWindowRateLimiterOptions,
   ): RateLimitPartition<Key> {
-    return new RateLimitPartition(partitionKey, (key) => new FixedWindowRateLimiter(options(key)));
+    return withOptions(partitionKey, options, (how) => new FixedWindowRateLimiter(how));
   }
 
-  /** A partition with a `SlidingWindowRateLimiter`. */
+  /**
+   * A partition with a `SlidingWindowRateLimiter`.
+   *
+   * @param partitionKey - The name of the partition.
+   * @param options - Tells the options of the limiter. Called with the key, when there is no partition of that name.
+   * @throws TypeError when `options` is not a function. What is wrong with the options it returns is thrown when the limiter
+   * is made.
+   *
+   * @example
+   * ```ts
+   * import { RateLimitPartition } from "headgate";
+   *
+   * const options = { permitLimit: 100, windowMs: 60_000, segmentsPerWindow: 6 };
+   * const partition = RateLimitPartition.getSlidingWindowLimiter("tenant-7", () => options);
+   * ```
+   */
   static getSlidingWindowLimiter<Key>(
     partitionKey: Key,
     options: (key: Key) => SlidingWindowRateLimiterOptions,
   ): RateLimitPartition<Key> {
-    return new RateLimitPartition(partitionKey, (key) => new SlidingWindowRateLimiter(options(key)));
+    return withOptions(partitionKey, options, (how) => new SlidingWindowRateLimiter(how));
   }
 
-  /** A partition with a `TokenBucketRateLimiter`, with `refill: "continuous"` unless the options say otherwise. */
+  /**
+   * A partition with a `TokenBucketRateLimiter`, with `refill: "continuous"` unless the options say otherwise.
+   *
+   * @param partitionKey - The name of the partition.
+   * @param options - Tells the options of the limiter. Called with the key, when there is no partition of that name.
+   * @throws TypeError when `options` is not a function. What is wrong with the options it returns is thrown when the limiter
+   * is made.
+   *
+   * @example
+   * ```ts
+   * import { RateLimitPartition } from "headgate";
+   *
+   * const options = { tokenLimit: 50, tokensPerPeriod: 10, replenishmentPeriodMs: 1000 };
+   * const partition = RateLimitPartition.getTokenBucketLimiter("tenant-7", () => options);
+   * ```
+   */
   static getTokenBucketLimiter<Key>(
     partitionKey: Key,
     options: (key: Key) => TokenBucketRateLimiterOptions,
   ): RateLimitPartition<Key> {
-    return new RateLimitPartition(
-      partitionKey,
-      (key) => new TokenBucketRateLimiter(continuous(options(key))),
-    );
+    return withOptions(partitionKey, options, (how) => new TokenBucketRateLimiter(continuous(how)));
   }
 
-  /** A partition that lets everything through. */
+  /**
+   * A partition that lets everything through. It takes none of `maxPartitions`: where that is set, all such partitions share
+   * one limiter, and `size` and `entries` leave them out, unless they are paused.
+   *
+   * @param partitionKey - The name of the partition.
+   *
+   * @example
+   * ```ts
+   * import { RateLimitPartition } from "headgate";
+   *
+   * const partition = RateLimitPartition.getNoLimiter("internal");
+   * ```
+   */
   static getNoLimiter<Key>(partitionKey: Key): RateLimitPartition<Key> {
-    return new RateLimitPartition(partitionKey, () => new NoLimiter());
+    return new RateLimitPartition(partitionKey, makeNoLimiter);
   }
 }

@@ -169,6 +169,62 @@ describe("bad input", () => {
   });
 });
 
+describe("mistakes that are told by name", () => {
+  const helpers = [
+    "getConcurrencyLimiter",
+    "getFixedWindowLimiter",
+    "getSlidingWindowLimiter",
+    "getTokenBucketLimiter",
+  ] as const;
+
+  it.each(helpers)("C-11 options of %s that are no function are a TypeError at once", (name) => {
+    for (const [, value, shown] of only("a function")) {
+      expect(() => RateLimitPartition[name]("k", value as never)).toThrow(
+        new TypeError(`options must be a function of the key; got ${shown}.`),
+      );
+    }
+  });
+
+  it.each(helpers)("C-11 what the options of %s return must be an object", (name) => {
+    for (const [, value, shown] of only("an object")) {
+      const partition = RateLimitPartition[name]("k", () => value as never);
+      expect(() => partition.factory("k")).toThrow(new TypeError(`options must be an object; got ${shown}.`));
+    }
+  });
+
+  it("C-11 a partitioner or a factory that answers with a promise is told to answer at once", async () => {
+    const clock = new ManualClock();
+    const late = PartitionedRateLimiter.create((async () => partitioner()) as Anything, { clock });
+    expect(() => late.attemptAcquire("r")).toThrow(
+      new TypeError(
+        "what the partitioner returns must be a RateLimitPartition; got a promise; the partitioner must answer at once.",
+      ),
+    );
+    const made = PartitionedRateLimiter.create(
+      () => RateLimitPartition.get(key, (async () => new NoLimiter()) as Anything),
+      { clock },
+    );
+    expect(String(await errorOf(() => made.acquire("r")))).toBe(
+      "TypeError: what the factory returns must be a RateLimiter; got a promise; the factory must answer at once.",
+    );
+  });
+
+  it("C-11 new PartitionedRateLimiter names create; a class that extends it can be made", () => {
+    const Abstract = PartitionedRateLimiter as Anything;
+    expect(() => new Abstract(partitioner)).toThrow(/use PartitionedRateLimiter\.create\(partitioner\)/);
+    class Mine extends PartitionedRateLimiter<string> {
+      override getStatistics(): undefined {}
+      protected override attemptAcquireCore() {
+        return new NoLimiter().attemptAcquire();
+      }
+      protected override acquireCore() {
+        return this.attemptAcquireCore();
+      }
+    }
+    expect(new Mine().attemptAcquire("r").isAcquired).toBe(true);
+  });
+});
+
 describe("input that is allowed", () => {
   it("takes undefined for every option", () => {
     const names = ["maxPartitions", "overflow", "idleLimitMs", "onBackgroundError", "clock"];

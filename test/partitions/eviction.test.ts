@@ -1,5 +1,6 @@
 import {
   FixedWindowRateLimiter,
+  NoLimiter,
   PartitionedRateLimiter,
   type PartitionedRateLimiterOptions,
   RateLimitPartition,
@@ -373,6 +374,69 @@ describe("the timer", () => {
     },
   );
 
+  it.each([20, 150, 7, 10_000])(
+    "C-23 beats every 100 ms, however often it looks: idle limit %d",
+    (idleLimitMs) => {
+      const { limiter, clock, logged } = stubbed<number>(() => ({ manual: true }), { idleLimitMs });
+      limiter.attemptAcquire(1);
+      logged();
+      clock.advance(1000);
+      expect(logged("tryReplenish").length).toBe(10);
+    },
+  );
+
+  it.each([-0.9, 0.9])("C-23 beats every 100 ms or so when timers fire %d ms off", (timerSkewMs) => {
+    const clock = new CountingClock({ timerSkewMs });
+    const { limiter, logged } = stubbed<number>(() => ({ manual: true }), { clock });
+    limiter.attemptAcquire(1);
+    logged();
+    const before = clock.timersSet;
+    clock.advance(1000);
+    const beats = logged("tryReplenish").length;
+    expect([9, 10]).toContain(beats);
+    expect(clock.timersSet - before).toBe(beats);
+  });
+
+  it("C-23 goes on beating when the clock goes back, and begins anew with the first that needs it", () => {
+    let shiftMs = 0;
+    class Shifted extends ManualClock {
+      override now(): number {
+        return super.now() + shiftMs;
+      }
+    }
+    const clock = new Shifted();
+    let manual = true;
+    const { limiter, logged } = stubbed<number>(() => ({ manual, idleMs: 1 }), { clock });
+    limiter.attemptAcquire(1);
+    shiftMs = -HOUR;
+    logged();
+    clock.advance(1000);
+    expect(logged("tryReplenish").length).toBeGreaterThanOrEqual(9);
+    shiftMs = HOUR;
+    clock.advance(1000);
+    expect(logged("tryReplenish").length).toBe(10);
+    manual = false;
+    limiter.attemptAcquire(2);
+    limiter.delete(1);
+    clock.advance(350);
+    manual = true;
+    limiter.attemptAcquire(3);
+    logged();
+    clock.advance(99);
+    expect(logged("tryReplenish")).toEqual([]);
+    clock.advance(1);
+    expect(logged("tryReplenish").length).toBe(1);
+  });
+
+  it("C-23 is not put off by those who begin to wait", () => {
+    const { limiter, clock } = driven(60);
+    limiter.attemptAcquire(1);
+    clock.advance(90);
+    watch(limiter.acquire(1));
+    clock.advance(10);
+    expect(show(limiter.peekStatistics(1))).toBe("0/0/0/2");
+  });
+
   it("C-24 R-JS-10 keeps the process alive exactly while somebody waits in a driven partition", async () => {
     const { limiter, clock } = driven();
     limiter.attemptAcquire(1);
@@ -386,6 +450,27 @@ describe("the timer", () => {
     clock.advance(100);
     await flush();
     expect(waiting.value.isAcquired).toBe(true);
+    expect([clock.timerCount, clock.keepAliveTimerCount]).toEqual([1, 0]);
+  });
+
+  it("C-24 R-JS-10 lets the process end when the partition that was waited for is gone, and others are there", async () => {
+    const clock = new CountingClock();
+    const options = { permitLimit: 1, windowMs: 100, queueLimit: 1, clock };
+    const limiter = PartitionedRateLimiter.create(
+      (key: string) =>
+        RateLimitPartition.getFixedWindowLimiter(key, () => ({
+          ...options,
+          windowMs: key === "driven" ? 100 : HOUR,
+          autoReplenishment: key !== "driven",
+        })),
+      { clock },
+    );
+    for (const key of ["other", "driven"]) limiter.attemptAcquire(key);
+    watch(limiter.acquire("driven"));
+    clock.advance(200);
+    limiter.tryReplenish();
+    expect(limiter.delete("driven")).toBe(true);
+    clock.advance(IDLE);
     expect([clock.timerCount, clock.keepAliveTimerCount]).toEqual([1, 0]);
   });
 
@@ -567,21 +652,67 @@ describe("maxPartitions", () => {
     expect(show(limiter.getTotals())).toBe("0/0/1/2");
   });
 
-  it("R-PART-11 4.7 drops a shared limiter that lets everything through when nobody has used it for long", () => {
+  /** Windows of 1, and keys without a limit, which start with "free". */
+  const withFree = (overflow: "share" | "reject", helper: boolean) => {
     const clock = new ManualClock();
+    const made: string[] = [];
     const limiter = PartitionedRateLimiter.create(
-      (key: string) =>
-        key === "busy"
-          ? RateLimitPartition.getConcurrencyLimiter(key, () => ({ permitLimit: 1, clock }))
-          : RateLimitPartition.getNoLimiter(key),
-      { clock, maxPartitions: 1 },
+      (key: string) => {
+        if (helper && key.startsWith("free")) return RateLimitPartition.getNoLimiter(key);
+        return RateLimitPartition.get(key, () => {
+          made.push(key);
+          if (key.startsWith("free")) return new NoLimiter();
+          return new FixedWindowRateLimiter({ permitLimit: 1, windowMs: HOUR, clock });
+        });
+      },
+      { clock, maxPartitions: 2, overflow },
     );
-    const held = limiter.attemptAcquire("busy");
-    for (const key of ["a", "b"]) limiter.attemptAcquire(key);
-    expect(limiter.getTotals().totalSuccessfulLeases).toBe(3);
-    held.dispose();
-    clock.advance(60_000);
+    const ask = (key: string) => limiter.attemptAcquire(key).reason ?? "granted";
+    return { limiter, clock, made, ask };
+  };
+
+  it.each([
+    ["getNoLimiter", true],
+    ["a factory", false],
+  ])("PT-7 never has a NoLimiter of %s for the shared limiter", (_, helper) => {
+    const { ask } = withFree("share", helper);
+    expect(["a", "b", "free", "c", "d", "free"].map(ask)).toEqual([
+      ...["granted", "granted", "granted", "granted", "limit_reached"],
+      helper ? "granted" : "limit_reached",
+    ]);
+  });
+
+  it.each(["share", "reject"] as const)("C-22 gives no place to a key without a limit: %s", (overflow) => {
+    const { limiter, clock, ask } = withFree(overflow, true);
+    for (let i = 0; i < 10; i++) expect(ask(`free ${i}`)).toBe("granted");
+    expect([limiter.size, clock.timerCount, [...limiter.entries()]]).toEqual([0, 0, []]);
+    expect(["a", "b"].map(ask)).toEqual(["granted", "granted"]);
+    expect(ask("free 10")).toBe("granted");
+    expect(show(limiter.getTotals())).toBe(`${Number.MAX_SAFE_INTEGER}/0/0/13`);
+    expect(show(limiter.forResource("free 11").getStatistics())).toBe(`${Number.MAX_SAFE_INTEGER}/0/0/11`);
+    expect([limiter.size, limiter.delete("free 0")]).toEqual([2, false]);
+    clock.advance(2 * HOUR);
     expect([limiter.size, clock.timerCount]).toEqual([0, 0]);
+    limiter.dispose();
+  });
+
+  it("PT-7 keeps a NoLimiter that a user has extended like any other", () => {
+    class Counting extends NoLimiter {}
+    const limiter = PartitionedRateLimiter.create(
+      (key: string) => RateLimitPartition.get(key, () => new Counting()),
+      { clock: new ManualClock(), maxPartitions: 2 },
+    );
+    for (const key of ["a", "b", "c"]) limiter.attemptAcquire(key);
+    expect(limiter.size).toBe(2);
+  });
+
+  it("C-22 keeps a NoLimiter for each key where partitions are not counted, as in .NET", () => {
+    const limiter = PartitionedRateLimiter.create((key: string) => RateLimitPartition.getNoLimiter(key), {
+      clock: new ManualClock(),
+    });
+    for (const key of ["a", "b", "b"]) limiter.attemptAcquire(key);
+    expect(limiter.size).toBe(2);
+    expect(limiter.peekStatistics("b")?.totalSuccessfulLeases).toBe(2);
   });
 
   it("C-22 is unbounded by default", () => {

@@ -156,6 +156,41 @@ describe("the options of a partition", () => {
     expect(limiter.attemptAcquire().isAcquired).toBe(true);
   });
 
+  it.each<[string, () => typeof bucket]>([
+    ["inherited", () => Object.create(bucket) as typeof bucket],
+    [
+      "getters of a class",
+      () => {
+        class Plan {
+          readonly #tokens = 1;
+          get tokenLimit() {
+            return this.#tokens;
+          }
+          get tokensPerPeriod() {
+            return 1;
+          }
+          get replenishmentPeriodMs() {
+            return 60_000;
+          }
+          get clock() {
+            return clock;
+          }
+        }
+        return new Plan();
+      },
+    ],
+  ])("C-23 may be %s", (_, make) => {
+    const limiter = limiterOf(RateLimitPartition.getTokenBucketLimiter(1, make));
+    expect(show(limiter.getStatistics())).toBe("1/0/0/0");
+    expect(limiter).toMatchObject({ replenishmentPeriodMs: 60_000 });
+  });
+
+  it("C-11 are complained about when a name is misspelt", () => {
+    const misspelt = { ...bucket, queuelimit: 5 };
+    const partition = RateLimitPartition.getTokenBucketLimiter(1, () => misspelt);
+    expect(() => limiterOf(partition)).toThrow(/options\.queuelimit is not an option/);
+  });
+
   it.each([
     ["continuously", undefined, [3, 6]],
     ["continuously when they leave refill undefined", { refill: undefined }, [3, 6]],
