@@ -29,24 +29,23 @@ export function checkNumber(
   if (!fits(value)) throw new RangeError(`${name} must be ${allowed}; got ${show(value)}.`);
 }
 
-/** Checks a whole number from `min` to `max`. */
+/** Checks a whole number from `min` to `max`. The hint is added to what is allowed. */
 export function checkInteger(
   name: string,
   value: unknown,
   min: number,
   max: number = Number.MAX_SAFE_INTEGER,
+  hint = "",
 ): asserts value is number {
   if (Number.isSafeInteger(value) && (value as number) >= min && (value as number) <= max) return;
-  checkNumber(name, value, `an integer from ${min} to ${max}`, () => false);
+  checkNumber(name, value, `an integer from ${min} to ${max}${hint}`, () => false);
 }
 
 /** Checks a count of permits: an integer, 0 allowed. */
 export function checkPermitCount(value: unknown, name = "permitCount"): asserts value is number {
-  if (typeof value === "object" && value !== null && name === "permitCount") {
-    const allowed = `an integer from 0 to ${Number.MAX_SAFE_INTEGER}`;
-    throw wrongType(name, `${allowed} (attemptAcquire takes no options, it never waits)`, value);
-  }
-  checkInteger(name, value, 0);
+  const mayBeOptions = typeof value === "object" && name === "permitCount";
+  const hint = mayBeOptions ? " (attemptAcquire takes no options, it never waits)" : "";
+  checkInteger(name, value, 0, Number.MAX_SAFE_INTEGER, hint);
 }
 
 /** The complaint about a request that could never be granted. It is the caller's mistake, not a refusal. */
