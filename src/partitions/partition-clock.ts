@@ -1,5 +1,8 @@
 import type { Clock } from "../contract/clock.js";
 
+/** Parts of a millisecond that sums of times keep exactly. */
+const PARTS = 1024;
+
 /**
  * The clock that the limiters of a partitioned limiter live by. That is not known before the first of them is made; until
  * then, and where limiters do not tell, it is the partitioned limiter's own.
@@ -10,6 +13,7 @@ import type { Clock } from "../contract/clock.js";
 export class PartitionClock implements Clock {
   #clock: Clock;
   #isKnown = false;
+  #wasRead = false;
   /** What its time is ahead of the clock's. */
   #aheadMs = 0;
 
@@ -22,15 +26,22 @@ export class PartitionClock implements Clock {
     if (this.#isKnown || clock === undefined) return;
     this.#isKnown = true;
     if (clock === this.#clock) return;
-    this.#aheadMs = this.#clock.now() - clock.now();
+    if (this.#wasRead) this.#aheadMs = roundDown(this.#clock.now()) - clock.now();
     this.#clock = clock;
   }
 
   now(): number {
-    return this.#clock.now() + this.#aheadMs;
+    if (this.#isKnown) return this.#clock.now() + this.#aheadMs;
+    this.#wasRead = true;
+    return roundDown(this.#clock.now());
   }
 
   setTimer(callback: () => void, delayMs: number, keepAlive?: boolean): { cancel(): void } {
     return this.#clock.setTimer(callback, delayMs, keepAlive);
   }
+}
+
+/** Rounds so that the other clock's time can be added without an error, which could make a deadline late. */
+function roundDown(ms: number): number {
+  return Math.floor(ms * PARTS) / PARTS;
 }
