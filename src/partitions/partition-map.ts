@@ -1,8 +1,7 @@
-import { throwAny } from "../contract/chain.js";
 import type { Clock } from "../contract/clock.js";
 import { LimiterDisposedError } from "../contract/errors.js";
 import { type InsideLimiter, inside, type LimiterSnapshot } from "../contract/inside.js";
-import { RateLimiter, ReplenishingRateLimiter } from "../contract/rate-limiter.js";
+import { RateLimiter, ReplenishingRateLimiter, replenishAll } from "../contract/rate-limiter.js";
 import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
 import { NoLimiter } from "../limiters/no-limiter.js";
 import { PartitionClock } from "./partition-clock.js";
@@ -177,17 +176,7 @@ export class PartitionMap<Key> {
 
   /** Replenishes all limiters that do not do so themselves; true when one tried. */
   tryReplenish(): boolean {
-    let tried = false;
-    const errors: unknown[] = [];
-    for (const limiter of this.#driven) {
-      try {
-        tried = limiter.tryReplenish() || tried;
-      } catch (error) {
-        errors.push(error);
-      }
-    }
-    throwAny(errors, "Replenishing partitions failed.");
-    return tried;
+    return replenishAll(this.#driven, "Replenishing partitions failed.");
   }
 
   /** Empties the map; returns what was in it. */

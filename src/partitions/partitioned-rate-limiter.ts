@@ -2,10 +2,11 @@
 import {
   type AcquireOptions,
   checkAcquireOptions,
+  checkNotAborted,
   checkPriority,
   NO_OPTIONS,
 } from "../contract/acquire-options.js";
-import { acquireInTurn, attemptInTurn, throwAny } from "../contract/chain.js";
+import { acquireInTurn, attemptInTurn, forEach, throwAny } from "../contract/chain.js";
 import type { Clock } from "../contract/clock.js";
 import { LimiterDisposedError } from "../contract/errors.js";
 import {
@@ -66,7 +67,7 @@ function requestForWith<Resource>(
     const answer = requestFor(limiter, resource, permitCount, options);
     return isLease(answer) ? answer : ticketFor(answer, sink);
   }
-  options.signal?.throwIfAborted();
+  checkNotAborted(options.signal);
   return door.acquireWith(resource, permitCount, options, sink);
 }
 
@@ -102,7 +103,7 @@ function requestForWith<Resource>(
 export abstract class PartitionedRateLimiter<Resource> implements Disposable, AsyncDisposable {
   static {
     requestFor = (limiter, resource, permitCount, options) => {
-      options.signal?.throwIfAborted();
+      checkNotAborted(options.signal);
       return limiter.acquireCore(resource, permitCount, options);
     };
   }
@@ -421,14 +422,7 @@ class DefaultPartitionedRateLimiter<Resource, Key>
 
   protected override disposeCore(): void {
     if (this.#partitions.isDisposed) return;
-    const errors: unknown[] = [];
-    for (const limiter of this.#partitions.close()) {
-      try {
-        limiter.dispose();
-      } catch (error) {
-        errors.push(error);
-      }
-    }
+    const errors = forEach(this.#partitions.close(), (limiter) => limiter.dispose());
     throwAny(errors, "Disposing partitions failed.");
   }
 
