@@ -88,7 +88,7 @@ export class ConcurrencyLimiter extends RateLimiter {
     lend: (limiter, permits) => limiter.#lend(permits),
   };
 
-  static #lastSettings: QueueSettings<ConcurrencyLimiter> | undefined;
+  static readonly #recentSettings: QueueSettings<ConcurrencyLimiter>[] = [];
 
   readonly #queue: PermitQueue<ConcurrencyLimiter>;
   #permitLimit: number;
@@ -104,12 +104,12 @@ export class ConcurrencyLimiter extends RateLimiter {
    */
   constructor(options: ConcurrencyLimiterOptions) {
     super();
-    checkOptionNames(options, OPTION_NAMES);
-    checkInteger("options.permitLimit", options.permitLimit, 1);
+    const settings = shareSettings(ConcurrencyLimiter.#recentSettings, options, (given) => {
+      checkOptionNames(given, OPTION_NAMES);
+      checkInteger("options.permitLimit", given.permitLimit, 1);
+      return new QueueSettings(given, ConcurrencyLimiter.#algorithm, OPTION_NAMES);
+    });
     this.#permitLimit = options.permitLimit;
-    const last = ConcurrencyLimiter.#lastSettings;
-    const settings = shareSettings(last, new QueueSettings(options, ConcurrencyLimiter.#algorithm));
-    ConcurrencyLimiter.#lastSettings = settings;
     this.#queue = new PermitQueue(this, settings, this.#permitLimit);
   }
 
@@ -139,7 +139,7 @@ export class ConcurrencyLimiter extends RateLimiter {
     if (permitCount !== 1) return queue.attempt(permitCount);
     if (this.#refusal !== undefined && queue.refuseAgain()) return this.#refusal;
     const lease = queue.attempt(1);
-    if (lease.reason === "limit_reached") this.#refusal = lease;
+    if (!lease.isAcquired && lease.reason === "limit_reached") this.#refusal = lease;
     return lease;
   }
 
@@ -244,6 +244,7 @@ class ConcurrencyLease extends RateLimitLease {
     checkPermitCount(actualPermits, "actualPermits");
     const surplus = this.#permits - actualPermits;
     this.#permits = actualPermits;
+    if (surplus < 0) this.#queue.fullSince = Number.NaN;
     this.#queue.giveBack(surplus);
   }
 

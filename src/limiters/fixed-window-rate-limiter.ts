@@ -50,7 +50,7 @@ class FixedWindowSettings extends QueueSettings<FixedWindowRateLimiter> {
   constructor(options: FixedWindowRateLimiterOptions, algorithm: PermitAlgorithm<FixedWindowRateLimiter>) {
     checkOptionNames(options, OPTION_NAMES);
     checkInteger("options.permitLimit", options.permitLimit, 1);
-    super(options, algorithm);
+    super(options, algorithm, OPTION_NAMES);
     checkDuration("options.windowMs", options.windowMs);
     this.permitLimit = options.permitLimit;
     this.windowMs = options.windowMs;
@@ -93,12 +93,12 @@ export class FixedWindowRateLimiter extends QueuedReplenishingRateLimiter {
     metadataNames: REPLENISHING_METADATA,
     permitLimit: (limiter) => limiter.#settings.permitLimit,
     lend: (limiter, permits) => limiter.#lend(permits),
-    charge: (limiter, permits, window) => limiter.#charge(permits, window),
+    charge: (limiter, permits, window, now) => limiter.#charge(permits, window, now),
     advance: (limiter, now) => limiter.#advance(now),
     availableAt: (limiter, permits) => limiter.#availableAt(permits),
   };
 
-  static #lastSettings: FixedWindowSettings | undefined;
+  static readonly #recentSettings: FixedWindowSettings[] = [];
 
   /** @internal */
   readonly [ownQueue]: PermitQueue<FixedWindowRateLimiter, FixedWindowSettings>;
@@ -115,10 +115,10 @@ export class FixedWindowRateLimiter extends QueuedReplenishingRateLimiter {
   constructor(options: FixedWindowRateLimiterOptions) {
     super();
     const settings = shareSettings(
-      FixedWindowRateLimiter.#lastSettings,
-      new FixedWindowSettings(options, FixedWindowRateLimiter.#algorithm),
+      FixedWindowRateLimiter.#recentSettings,
+      options,
+      (given) => new FixedWindowSettings(given, FixedWindowRateLimiter.#algorithm),
     );
-    FixedWindowRateLimiter.#lastSettings = settings;
     this[ownQueue] = new PermitQueue(this, settings, settings.permitLimit);
     this.#start = this[ownQueue].fullSince;
   }
@@ -197,9 +197,7 @@ export class FixedWindowRateLimiter extends QueuedReplenishingRateLimiter {
     return new ChargedLease(this[ownQueue], permits, this.#presentWindow);
   }
 
-  #charge(permits: number, window: number): number {
-    const now = this[ownQueue].clock.now();
-    this.#advance(now);
+  #charge(permits: number, window: number, now: number): number {
     if (permits > 0 || window === this.#presentWindow) this[ownQueue].charge(permits, now);
     return this.#presentWindow;
   }

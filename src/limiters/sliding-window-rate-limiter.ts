@@ -67,7 +67,7 @@ class SlidingWindowSettings extends QueueSettings<SlidingWindowRateLimiter> {
     checkOptionNames(options, OPTION_NAMES);
     checkInteger("options.permitLimit", options.permitLimit, 1);
     checkInteger("options.segmentsPerWindow", options.segmentsPerWindow, 1, MOST_SEGMENTS);
-    super(options, algorithm);
+    super(options, algorithm, OPTION_NAMES);
     checkDuration("options.windowMs", options.windowMs);
     this.permitLimit = options.permitLimit;
     this.segments = options.segmentsPerWindow;
@@ -109,12 +109,12 @@ export class SlidingWindowRateLimiter extends QueuedReplenishingRateLimiter {
     metadataNames: REPLENISHING_METADATA,
     permitLimit: (limiter) => limiter.#settings.permitLimit,
     lend: (limiter, permits) => limiter.#lend(permits),
-    charge: (limiter, permits, segment) => limiter.#charge(permits, segment),
+    charge: (limiter, permits, segment, now) => limiter.#charge(permits, segment, now),
     advance: (limiter, now) => limiter.#advance(now),
     availableAt: (limiter, permits) => limiter.#availableAt(permits),
   };
 
-  static #lastSettings: SlidingWindowSettings | undefined;
+  static readonly #recentSettings: SlidingWindowSettings[] = [];
 
   /** @internal */
   readonly [ownQueue]: PermitQueue<SlidingWindowRateLimiter, SlidingWindowSettings>;
@@ -135,10 +135,10 @@ export class SlidingWindowRateLimiter extends QueuedReplenishingRateLimiter {
   constructor(options: SlidingWindowRateLimiterOptions) {
     super();
     const settings = shareSettings(
-      SlidingWindowRateLimiter.#lastSettings,
-      new SlidingWindowSettings(options, SlidingWindowRateLimiter.#algorithm),
+      SlidingWindowRateLimiter.#recentSettings,
+      options,
+      (given) => new SlidingWindowSettings(given, SlidingWindowRateLimiter.#algorithm),
     );
-    SlidingWindowRateLimiter.#lastSettings = settings;
     this.#taken = new Array<number>(settings.segments).fill(0);
     this[ownQueue] = new PermitQueue(this, settings, settings.permitLimit);
     this.#start = this[ownQueue].fullSince;
@@ -207,13 +207,17 @@ export class SlidingWindowRateLimiter extends QueuedReplenishingRateLimiter {
   #availableAt(permits: number): number {
     const taken = this.#taken;
     const segments = taken.length;
-    let missing = Math.max(1, permits - this[ownQueue].available);
+    const { permitLimit } = this.#settings;
+    // More than a window's permits: what comes back within a window will be taken, and comes back a window later.
+    const windows = Math.floor((permits - 1) / permitLimit);
+    let missing = permits - windows * permitLimit - this[ownQueue].available;
+    if (windows > 0 && missing <= 0) return this.#boundaryIn(windows * segments);
+    missing = Math.max(1, missing);
     for (let age = 1; age <= segments; age++) {
       missing -= taken[(this.#position + age) % segments] as number;
-      if (missing <= 0) return this.#boundaryIn(age);
+      if (missing <= 0) return this.#boundaryIn(windows * segments + age);
     }
-    // More than a window's permits: those that come back within a window will be taken and come back once more.
-    return this.#boundaryIn(segments * (1 + Math.ceil(missing / this.#settings.permitLimit)));
+    return this.#boundaryIn((windows + 1) * segments);
   }
 
   #boundaryIn(segments: number): number {
@@ -229,9 +233,7 @@ export class SlidingWindowRateLimiter extends QueuedReplenishingRateLimiter {
     return new ChargedLease(this[ownQueue], permits, this.#segment);
   }
 
-  #charge(permits: number, segment: number): number {
-    const now = this[ownQueue].clock.now();
-    this.#advance(now);
+  #charge(permits: number, segment: number, now: number): number {
     const segments = this.#taken.length;
     const hasLeft = this.#segment - segment >= segments;
     const charged = hasLeft ? this.#segment : segment;

@@ -71,21 +71,23 @@ class TokenBucketSettings extends QueueSettings<TokenBucketRateLimiter> {
   constructor(
     options: TokenBucketRateLimiterOptions,
     algorithm: PermitAlgorithm<TokenBucketRateLimiter>,
-    last: TokenBucketSettings | undefined,
+    recent: readonly TokenBucketSettings[],
   ) {
     checkOptionNames(options, OPTION_NAMES);
     const { tokenLimit, tokensPerPeriod, replenishmentPeriodMs, refill = "stepped" } = options;
     checkInteger("options.tokenLimit", tokenLimit, 1);
     checkInteger("options.tokensPerPeriod", tokensPerPeriod, 1);
-    super(options, algorithm);
+    super(options, algorithm, OPTION_NAMES);
     checkDuration("options.replenishmentPeriodMs", replenishmentPeriodMs);
     checkChoice("options.refill", refill, REFILLS);
     this.tokenLimit = tokenLimit;
     this.tokensPerPeriod = tokensPerPeriod;
     this.periodMs = replenishmentPeriodMs;
     this.isStepped = this.isAuto && refill === "stepped";
-    const isSameRate = last?.tokensPerPeriod === tokensPerPeriod && last.periodMs === replenishmentPeriodMs;
-    this.rate = isSameRate ? last.rate : new TokenRate(tokensPerPeriod, replenishmentPeriodMs);
+    const alike = recent.find(
+      (one) => one.tokensPerPeriod === tokensPerPeriod && one.periodMs === replenishmentPeriodMs,
+    );
+    this.rate = alike?.rate ?? new TokenRate(tokensPerPeriod, replenishmentPeriodMs);
   }
 }
 
@@ -130,12 +132,12 @@ export class TokenBucketRateLimiter extends QueuedReplenishingRateLimiter {
     retryCountsQueue: true,
     permitLimit: (limiter) => limiter.#settings.tokenLimit,
     lend: (limiter, permits) => limiter.#lend(permits),
-    charge: (limiter, permits) => limiter.#charge(permits),
+    charge: (limiter, permits, _, now) => limiter.#charge(permits, now),
     advance: (limiter, now) => limiter.#advance(now),
     availableAt: (limiter, permits) => limiter.#availableAt(permits),
   };
 
-  static #lastSettings: TokenBucketSettings | undefined;
+  static readonly #recentSettings: TokenBucketSettings[] = [];
 
   /** @internal */
   readonly [ownQueue]: PermitQueue<TokenBucketRateLimiter, TokenBucketSettings>;
@@ -152,12 +154,12 @@ export class TokenBucketRateLimiter extends QueuedReplenishingRateLimiter {
    */
   constructor(options: TokenBucketRateLimiterOptions) {
     super();
-    const last = TokenBucketRateLimiter.#lastSettings;
+    const recent = TokenBucketRateLimiter.#recentSettings;
     const settings = shareSettings(
-      last,
-      new TokenBucketSettings(options, TokenBucketRateLimiter.#algorithm, last),
+      recent,
+      options,
+      (given) => new TokenBucketSettings(given, TokenBucketRateLimiter.#algorithm, recent),
     );
-    TokenBucketRateLimiter.#lastSettings = settings;
     this[ownQueue] = new PermitQueue(this, settings, settings.tokenLimit);
     this.#start = this[ownQueue].fullSince;
   }
@@ -242,12 +244,15 @@ export class TokenBucketRateLimiter extends QueuedReplenishingRateLimiter {
 
   #availableAt(permits: number): number {
     const { rate, tokenLimit, tokensPerPeriod, isStepped } = this.#settings;
-    const missing = Math.max(1, permits - this[ownQueue].available);
+    const { available } = this[ownQueue];
+    const missing = Math.max(1, permits - available);
     if (!isStepped) return this.#start + TokenRate.msAt(rate.tickFor(missing, this.#tick, this.#part));
-    // What a step brings beyond the brim is lost: those who are ahead get no more out of it than a full bucket.
-    const beyond = tokensPerPeriod > tokenLimit ? Math.max(0, permits - tokenLimit) : 0;
-    const steps = Math.ceil(Math.max(0, missing - beyond) / tokensPerPeriod);
-    return this.#boundaryIn(Math.max(1, steps + Math.ceil(beyond / tokenLimit)));
+    if (tokensPerPeriod <= tokenLimit) return this.#boundaryIn(Math.ceil(missing / tokensPerPeriod));
+    // What a step brings beyond the brim is lost: those who are ahead get no more out of it than a full bucket. The first
+    // that counts is the one that ends a debt.
+    const steps = Math.floor(Math.max(0, -available) / tokensPerPeriod) + 1;
+    const left = permits - Math.min(tokenLimit, available + steps * tokensPerPeriod);
+    return this.#boundaryIn(steps + Math.ceil(Math.max(0, left) / tokenLimit));
   }
 
   #boundaryIn(steps: number): number {
@@ -258,9 +263,7 @@ export class TokenBucketRateLimiter extends QueuedReplenishingRateLimiter {
     return new ChargedLease(this[ownQueue], permits, 0);
   }
 
-  #charge(permits: number): number {
-    const now = this[ownQueue].clock.now();
-    this.#advance(now);
+  #charge(permits: number, now: number): number {
     const { tokenLimit, isStepped } = this.#settings;
     const missing = Math.max(0, tokenLimit - this[ownQueue].available);
     // What goes back beyond the brim is lost, like any other token, and so is the part of one that has accrued.

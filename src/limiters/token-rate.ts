@@ -1,6 +1,9 @@
 /** How finely time is divided: one tick is a microsecond. */
 const TICKS_PER_MS = 1000;
 
+/** A nanosecond: what a binary fraction may be off. */
+const GRACE_TICKS = 0.001;
+
 /** Longer periods than this are all the same: never. It keeps every number finite. */
 const LONGEST_PERIOD_TICKS = 2 ** 200;
 
@@ -14,7 +17,8 @@ function greatestCommonDivisor(a: number, b: number): number {
  * The naive answer keeps the tokens as a fraction and adds elapsed / period at every look. At one token a second, ten
  * looks 100 ms apart then make 0.9999999999999999 tokens, and somebody who waited exactly as told is refused.
  *
- * So time is counted in whole microseconds since the limiter was made, and the rate as a reduced ratio of whole numbers: 7
+ * So time is counted in whole microseconds since the limiter was made (a period is rounded up to one, so that the rate is
+ * never above what was asked for), and the rate as a reduced ratio of whole numbers: 7
  * tokens per 1300 ms are 7 tokens per 1 300 000 ticks. What has accrued beyond whole tokens is kept as a part, in units of
  * 1/denominator token. Nothing is ever divided with a remainder lost. Looks between two tokens change nothing at all, so
  * that somebody who looks every microsecond gets exactly as much as somebody who looks once.
@@ -27,7 +31,10 @@ export class TokenRate {
   readonly #denominator: number;
 
   constructor(tokensPerPeriod: number, periodMs: number) {
-    const periodTicks = Math.min(Math.max(1, Math.round(periodMs * TICKS_PER_MS)), LONGEST_PERIOD_TICKS);
+    const periodTicks = Math.min(
+      Math.max(1, Math.ceil(periodMs * TICKS_PER_MS - GRACE_TICKS)),
+      LONGEST_PERIOD_TICKS,
+    );
     const divisor = greatestCommonDivisor(periodTicks, tokensPerPeriod);
     this.#numerator = tokensPerPeriod / divisor;
     this.#denominator = periodTicks / divisor;
@@ -35,7 +42,7 @@ export class TokenRate {
 
   /** The tick of a moment. A grace of a nanosecond, or what the clock can tell apart, takes care of binary fractions. */
   static tickAt(now: number, start: number): number {
-    const grace = 0.001 + Math.abs(now) * (Number.EPSILON * TICKS_PER_MS);
+    const grace = GRACE_TICKS + Math.abs(now) * (Number.EPSILON * TICKS_PER_MS);
     return Math.floor((now - start) * TICKS_PER_MS + grace);
   }
 

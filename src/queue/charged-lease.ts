@@ -42,20 +42,23 @@ export class ChargedLease<Limiter> extends RateLimitLease {
   override adjust(actualPermits: number): void {
     if (this.#permits < 0) return;
     checkPermitCount(actualPermits, "actualPermits");
+    const now = this.#queue.advance();
+    // Whoever was served while the limiter brought itself up to the present may have disposed or adjusted this lease.
+    if (now === undefined || this.#permits < 0) return;
     const late = this.#late?.permits ?? 0;
     const more = actualPermits - this.#permits - late;
-    if (more > 0) this.#charge(more);
-    else if (more < 0) this.#giveBack(-more, late);
+    if (more > 0) this.#charge(more, now);
+    else if (more < 0) this.#giveBack(-more, late, now);
   }
 
   override dispose(): void {
     this.#permits = -1;
   }
 
-  #charge(permits: number): void {
+  #charge(permits: number, now: number): void {
     const { algorithm, limiter } = this.#queue;
     const late = this.#late;
-    const period = algorithm.charge?.(limiter, permits, late?.period ?? this.#period);
+    const period = algorithm.charge?.(limiter, permits, late?.period ?? this.#period, now);
     if (period === undefined || (late === undefined && period === this.#period)) {
       this.#permits += permits;
     } else if (late?.period === period) {
@@ -67,7 +70,7 @@ export class ChargedLease<Limiter> extends RateLimitLease {
     }
   }
 
-  #giveBack(permits: number, late: number): void {
+  #giveBack(permits: number, late: number, now: number): void {
     const { algorithm, limiter } = this.#queue;
     const fromLate = Math.min(permits, late);
     const fromFirst = permits - fromLate;
@@ -75,8 +78,8 @@ export class ChargedLease<Limiter> extends RateLimitLease {
     if (this.#late !== undefined && fromLate > 0) {
       const { period } = this.#late;
       this.#late = { period, permits: late - fromLate };
-      algorithm.charge?.(limiter, -fromLate, period);
+      algorithm.charge?.(limiter, -fromLate, period, now);
     }
-    if (fromFirst > 0) algorithm.charge?.(limiter, -fromFirst, this.#period);
+    if (fromFirst > 0) algorithm.charge?.(limiter, -fromFirst, this.#period, now);
   }
 }

@@ -7,6 +7,9 @@
 const deliveries: (() => void)[] = [];
 let isDelivering = false;
 
+/** How many are told before those are dropped. */
+const COMPACT_AFTER = 1000;
+
 /** Has a sink told, as soon as no queue is at work. */
 export function deliverLater(delivery: () => void): void {
   deliveries.push(delivery);
@@ -22,6 +25,11 @@ export function deliver(): void {
     } catch (error) {
       // Not the fault of whoever gave the permit back: the host reports it, as it does any error that nobody handles.
       void Promise.reject(error);
+    }
+    // What has been told is let go of, also when there is always somebody more to tell.
+    if (i === COMPACT_AFTER) {
+      deliveries.splice(0, i + 1);
+      i = -1;
     }
   }
   deliveries.length = 0;

@@ -17,9 +17,10 @@ export interface PermitAlgorithm<Limiter> {
   lend(limiter: Limiter, permits: number): RateLimitLease;
   /**
    * Charges permits that turned out to be used, to a certain period or, if that is over, to the present one; or gives back
-   * (negative) those that were not, if their period still counts. Returns the period that was charged.
+   * (negative) those that were not, if their period still counts. Returns the period that was charged. The limiter has been
+   * brought up to `now`.
    */
-  charge?(limiter: Limiter, permits: number, period: number): number;
+  charge?(limiter: Limiter, permits: number, period: number, now: number): number;
   /** Brings `available` up to a moment, and serves who waits; left out when time changes nothing. */
   advance?(limiter: Limiter, now: number): void;
   /**

@@ -1,4 +1,4 @@
-import { type AcquireOptions, checkPriority } from "../contract/acquire-options.js";
+import { type AcquireOptions, checkNotAborted, checkPriority } from "../contract/acquire-options.js";
 import type { Clock } from "../contract/clock.js";
 import { LimiterDisposedError } from "../contract/errors.js";
 import type { AcquireSink, AcquireTicket, Inside, LimiterSnapshot } from "../contract/inside.js";
@@ -117,7 +117,7 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
 
   /** Counts one more refusal like one before, if that is all there is to it: nothing is free, and nothing is unusual. */
   refuseAgain(): boolean {
-    if (this.#state !== OPEN || this.available > 0) return false;
+    if ((this.#state & ~WAITING) !== 0 || this.available > 0) return false;
     this.#failed += 1;
     return true;
   }
@@ -150,9 +150,15 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
 
   /** Charges what a lease turned out to cost, or with a negative number gives back what it did not. */
   charge(permits: number, now: number): void {
-    this.giveBack(-permits);
-    if (permits < 0) this.fullSince = now;
-    else if (permits > 0) this.fullSince = Number.NaN;
+    if (permits < 0) {
+      this.fullSince = now;
+      this.giveBack(-permits);
+    } else if (permits > 0 && (this.#state & DISPOSED) === 0) {
+      // Serves nobody, so nobody is told anything while the lease is half-way through its own change.
+      this.available -= permits;
+      this.fullSince = Number.NaN;
+      if (this.#state !== OPEN) this.#setAlarm(this.#backlog as Backlog);
+    }
   }
 
   /** Adds permits that have come with time, and serves who waits. If all are there then, they have been since `at`. */
@@ -196,7 +202,7 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
   /** The answer to a request, where it is known at once; undefined when the request has to wait, and there is room. */
   #answer(permits: number, options: AcquireOptions, now: number | undefined): RateLimitLease | undefined {
     // Whoever was served while the limiter brought itself up to the present may have aborted it.
-    options.signal?.throwIfAborted();
+    checkNotAborted(options.signal);
     const { maxWaitMs } = options;
     const priority = this.#priorityOf(options);
     this.#checkRequest(permits);
@@ -237,7 +243,7 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
   #endPause(now: number | undefined): void {
     if ((this.#state & PAUSED) === 0) return;
     const backlog = this.#backlog as Backlog;
-    backlog.pauseLeftMs = backlog.pausedUntil - (now ?? this.settings.clock.now());
+    backlog.pauseLeftMs = waitFor(backlog.pausedUntil, now ?? this.settings.clock.now());
     if (backlog.pauseLeftMs > 0) return;
     this.#state &= ~PAUSED;
     this.#serve();
@@ -270,9 +276,9 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
         served += waiter.permits;
         waiter.settle(this.#grant(waiter.permits));
       }
+      backlog.isDraining = false;
       // Where time does not tell when permits come, the pace at which they came does.
       if (served > 0 && availableAt === undefined) backlog.noteServed(served, this.clock.now());
-      backlog.isDraining = false;
     }
     this.#setAlarm(backlog);
   }
@@ -507,7 +513,7 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
       backlog.noteFirst(this.clock.now());
     backlog.add(waiter, signal, Math.min(maxWaitMs, this.settings.queueTimeoutMs));
     this.#state |= WAITING;
-    this.#setAlarm(backlog);
+    if (backlog.order.first === waiter || backlog.nextToExpire === waiter) this.#setAlarm(backlog);
     deliver();
   }
 

@@ -63,10 +63,15 @@ export class QueueSettings<Limiter = unknown> {
   readonly clock: Clock;
   /** Whether the passing of time alone changes anything. */
   readonly isAuto: boolean;
+  readonly #source: object;
+  readonly #names: readonly string[];
+  readonly #values: readonly unknown[];
 
+  /** @param names - All options that the limiter knows. */
   constructor(
     options: QueueOptions & { readonly autoReplenishment?: boolean | undefined },
     algorithm: PermitAlgorithm<Limiter>,
+    names: readonly string[],
   ) {
     const {
       queueLimit = 0,
@@ -86,15 +91,44 @@ export class QueueSettings<Limiter = unknown> {
     this.queueTimeoutMs = queueTimeoutMs ?? Number.POSITIVE_INFINITY;
     this.clock = clock;
     this.isAuto = autoReplenishment;
+    this.#source = options;
+    this.#names = names;
+    this.#values = names.map((name) => optionValue(options, name));
+  }
+
+  /** Whether they were made from this very object, and it still says the same. */
+  isReadFrom(options: object): boolean {
+    return (
+      options === this.#source &&
+      this.#names.every((name, i) => optionValue(options, name) === this.#values[i])
+    );
   }
 }
 
-/** The settings that were used last, if the new ones are the same. */
-export function shareSettings<Settings extends QueueSettings<never>>(
-  last: Settings | undefined,
-  next: Settings,
+function optionValue(options: object, name: string): unknown {
+  return (options as Record<string, unknown>)[name];
+}
+
+/** How many settings are remembered: about as many as an application has tiers. */
+const MOST_RECENT = 8;
+
+/**
+ * Settings that were used lately, if these options come to the same; else new ones, which are remembered. Those who make many
+ * limiters from one object, as partitions do, have it checked once.
+ */
+export function shareSettings<Options extends object, Settings extends QueueSettings<never>>(
+  recent: Settings[],
+  options: Options,
+  read: (options: Options) => Settings,
 ): Settings {
-  if (last === undefined) return next;
-  for (const key in next) if (last[key] !== next[key]) return next;
-  return last;
+  for (const settings of recent) if (settings.isReadFrom(options)) return settings;
+  const next = read(options);
+  for (const settings of recent) if (isSame(settings, next)) return settings;
+  if (recent.unshift(next) > MOST_RECENT) recent.pop();
+  return next;
+}
+
+function isSame<Settings extends object>(a: Settings, b: Settings): boolean {
+  for (const key in b) if (a[key] !== b[key]) return false;
+  return true;
 }

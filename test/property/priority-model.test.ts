@@ -419,7 +419,8 @@ describe("a queue that goes by priority does what a sorted array does", { timeou
         numRuns,
         seed: SEED | 0,
         reporter(details) {
-          if (details.counterexample === null) return;
+          if (!details.failed) return;
+          if (details.counterexample === null) throw new Error(`the run did not end (seed ${details.seed})`);
           const [limit, queueLimit, queueTimeoutMs, commands] = details.counterexample;
           const steps = commands.map((one) => `  ${JSON.stringify(one)}`).join("\n");
           throw new Error(

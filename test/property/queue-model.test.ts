@@ -770,7 +770,8 @@ describe("each limiter does what a plain model of it does", { timeout: 600_000 }
         numRuns,
         seed: (SEED + KINDS.indexOf(kind)) | 0,
         reporter(details) {
-          if (details.counterexample === null) return;
+          if (!details.failed) return;
+          if (details.counterexample === null) throw new Error(`the run did not end (seed ${details.seed})`);
           const [limit, queueLimit, commands] = details.counterexample;
           const steps = commands.map((one) => `  ${show(one)}`).join("\n");
           throw new Error(
