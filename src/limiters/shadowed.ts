@@ -28,7 +28,7 @@ export interface ShadowRejection {
 }
 
 /**
- * Options of {@link shadowed}.
+ * Options of `shadowed`.
  *
  * @public
  */
@@ -41,7 +41,7 @@ export interface ShadowOptions {
 }
 
 /**
- * A limiter in shadow; see {@link shadowed}.
+ * A limiter in shadow; see `shadowed`.
  *
  * @public
  */

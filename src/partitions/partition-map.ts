@@ -363,7 +363,7 @@ export class PartitionMap<Key> {
       // A pause, and who waits for its end.
       if (lastUse !== undefined && (limiter as NoLimiter).estimateWaitMs() > 0) return false;
       const idleMs = lastUse === undefined ? limiter.idleDurationMs : this.#settings.clock.now() - lastUse;
-      return idleMs !== undefined && idleMs > idleLimitMs;
+      return idleMs === undefined ? isDisposed(limiter) : idleMs > idleLimitMs;
     } catch (error) {
       // Somebody else has disposed it, so there is nothing to lose.
       if (error instanceof LimiterDisposedError) return true;
@@ -436,6 +436,12 @@ export class PartitionMap<Key> {
       void Promise.reject(thrown);
     }
   }
+}
+
+/** Whether somebody else has disposed it, so that what is still out never comes back. */
+function isDisposed(limiter: InsideLimiter): boolean {
+  const seen = {} as LimiterSnapshot;
+  return limiter[inside]?.snapshot(seen) === true && seen.isDisposed;
 }
 
 /** The statistics of a limiter; what is left of them when somebody else has disposed it. */

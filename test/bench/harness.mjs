@@ -156,7 +156,7 @@ async function warmSide(side, n) {
 export async function measure(testCase, pairs, random) {
   const { ours, peer, beside = [], target, bytesN = 1000, keeps = false, warmN } = testCase;
   const sides = [ours, peer, ...beside];
-  const besidePairs = Math.min(7, pairs);
+  const besidePairs = Math.min(testCase.besidePairs ?? 7, pairs);
   const times = new Map(sides.map((side) => [side, []]));
   const size = (side) => side.n ?? testCase.n;
   const kept = new Map(sides.map((side) => [side, keeps ? [] : undefined]));

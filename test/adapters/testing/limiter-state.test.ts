@@ -114,6 +114,7 @@ describe("getLimiterState", () => {
     using partitioned = PartitionedRateLimiter.create((key: string) =>
       RateLimitPartition.getConcurrencyLimiter(key, () => ({ permitLimit: 7 })),
     );
+    partitioned.attemptAcquire("a").dispose();
     expect(getLimiterState(partitioned.forResource("a")).availablePermits).toBe(7);
   });
 

@@ -50,7 +50,7 @@ async function comeAndLeave(_n, { limiter, requests, aborting }) {
 const row = (name, prepare) => ({
   name: `100 000 waiters of 1 000 priorities come, and are aborted ${name}`,
   n: MANY,
-  pairs: 15,
+  pairs: 7,
   ours: {
     label: "headgate, highestPriorityFirst",
     prepare: prepare("highestPriorityFirst"),
