@@ -7,6 +7,7 @@ export { RateLimitLease } from "./contract/rate-limit-lease.js";
 export { type ChainedRateLimiter, RateLimiter, ReplenishingRateLimiter } from "./contract/rate-limiter.js";
 export type { RateLimiterStatistics } from "./contract/rate-limiter-statistics.js";
 export type { RejectionReason } from "./contract/rejection-reason.js";
+export { systemClock } from "./contract/system-clock.js";
 export { ConcurrencyLimiter, type ConcurrencyLimiterOptions } from "./limiters/concurrency-limiter.js";
 export {
   FixedWindowRateLimiter,
@@ -38,4 +39,3 @@ export { PartitionedRateLimiter } from "./partitions/partitioned-rate-limiter.js
 export { RateLimitPartition } from "./partitions/rate-limit-partition.js";
 export type { ResourceRateLimiter } from "./partitions/resource-rate-limiter.js";
 export type { QueueOptions, QueueProcessingOrder } from "./queue/queue-settings.js";
-export { systemClock } from "./time/system-clock.js";

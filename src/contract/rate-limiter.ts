@@ -1,7 +1,5 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 
-// biome-ignore lint/style/noRestrictedImports: chains have no options, and it imports nothing but the Clock type
-import { systemClock } from "../time/system-clock.js";
 import {
   type AcquireOptions,
   checkAcquireOptions,
@@ -23,6 +21,7 @@ import {
 } from "./inside.js";
 import type { RateLimitLease } from "./rate-limit-lease.js";
 import { combineStatistics, type RateLimiterStatistics } from "./rate-limiter-statistics.js";
+import { systemClock } from "./system-clock.js";
 import { checkDuration, checkPermitCount, wrongType } from "./validation.js";
 
 /** Asks as `acquire` does once the arguments are checked: a lease when nobody has to wait, else a promise. */

@@ -35,9 +35,10 @@ export interface WithLeaseOptions<Signal extends AbortSignal | undefined = Abort
  *
  * const limiter = new ConcurrencyLimiter({ permitLimit: 10, queueLimit: 100 });
  * const signal = AbortSignal.timeout(5000);
- * const response = await withLease(
+ * // The body is read within the work: `fetch` itself ends at the headers.
+ * const items = await withLease(
  *   limiter,
- *   (lease, signal) => fetch("https://vendor.example/items", { signal }),
+ *   async (lease, signal) => (await fetch("https://vendor.example/items", { signal })).json(),
  *   { signal },
  * );
  * ```

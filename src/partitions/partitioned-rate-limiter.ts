@@ -27,6 +27,7 @@ import {
   requestWith,
 } from "../contract/rate-limiter.js";
 import { combineStatistics, type RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
+import { systemClock } from "../contract/system-clock.js";
 import {
   checkBoolean,
   checkChoice,
@@ -39,7 +40,6 @@ import {
   wrongType,
 } from "../contract/validation.js";
 import { RefusedLease } from "../queue/refused-lease.js";
-import { systemClock } from "../time/system-clock.js";
 import { type InsidePartitions, insidePartitions } from "./inside-partitions.js";
 import type { KeyedRateLimiter, PartitionedRateLimiterOptions, PartitionInfo } from "./keyed-rate-limiter.js";
 import { PartitionMap, statisticsOf } from "./partition-map.js";

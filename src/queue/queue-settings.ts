@@ -1,4 +1,5 @@
 import type { Clock } from "../contract/clock.js";
+import { systemClock } from "../contract/system-clock.js";
 import {
   checkBoolean,
   checkChoice,
@@ -6,7 +7,6 @@ import {
   checkInteger,
   checkMethods,
 } from "../contract/validation.js";
-import { systemClock } from "../time/system-clock.js";
 import type { PermitAlgorithm } from "./permit-algorithm.js";
 
 /**

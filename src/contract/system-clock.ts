@@ -1,4 +1,4 @@
-import type { Clock } from "../contract/clock.js";
+import type { Clock } from "./clock.js";
 
 /**
  * The host's monotonic clock: `performance.now()` and `setTimeout`. It is not moved by changes of the wall clock.
