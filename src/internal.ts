@@ -11,9 +11,14 @@ export {
 export { outcomeOfError, outcomeOfValue } from "./contract/outcome.js";
 export { promiseOf, request, requestWith } from "./contract/rate-limiter.js";
 export {
+  checkBoolean,
+  checkChoice,
+  checkDuration,
   checkFunction,
+  checkInteger,
   checkMethods,
   checkNumber,
   checkOptionNames,
   wrongType,
 } from "./contract/validation.js";
+export { requestForWith } from "./partitions/partitioned-rate-limiter.js";

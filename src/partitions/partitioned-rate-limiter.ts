@@ -55,7 +55,7 @@ let requestFor: <Resource>(
 ) => RateLimitLease | Promise<RateLimitLease>;
 
 /** The same with a sink, which is told in the turn in which the answer comes, where the limiter can do that. */
-function requestForWith<Resource>(
+export function requestForWith<Resource>(
   limiter: PartitionedRateLimiter<Resource>,
   resource: Resource,
   permitCount: number,
