@@ -346,6 +346,10 @@ function checkIdentityOptions(options: ClientIdentityOptions<never>, name: strin
 export function clientIp<Raw = unknown>(
   options: Omit<ClientIdentityOptions<Raw>, "keyGenerator" | "ipv6Prefix" | "missingAddress">,
 ): (request: AdmissionRequest<Raw>) => string | undefined {
+  const names = IDENTITY_OPTION_NAMES.filter(
+    (name) => !["keyGenerator", "ipv6Prefix", "missingAddress"].includes(name),
+  );
+  checkOptionNames(options, names);
   const identity = new ClientIdentity<Raw>(options, "options");
   if (!hasIdentity(options)) throw missingIdentity("options");
   return (request) => identity.addressOf(request);

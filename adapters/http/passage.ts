@@ -312,7 +312,7 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink {
     }
     if (key === CLIENT_UNKNOWN) {
       this.#key = "unknown";
-      this.#refuse(policy, policy.refusal, "client_unknown");
+      this.#refuse(policy, policy.refusalFor("client_unknown"), "client_unknown");
       return false;
     }
     this.#key = key.length > 256 ? boundedKey(key) : key;
@@ -326,7 +326,7 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink {
     const share = policy.shares === undefined ? 1 : (policy.shares.get(this.#priority ?? "") ?? 1);
     try {
       if (share < 1 && !policy.isShadow && policy.isFilled(this.#key, share)) {
-        this.#refuse(policy, policy.refusal, "priority_shed");
+        this.#refuse(policy, policy.refusalFor("priority_shed"), "priority_shed");
         return false;
       }
       const told = this.#told;
@@ -374,7 +374,8 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink {
         this.#next += 1;
         return true;
       }
-      this.#refuse(policy, policy.refusal, this.#reasonOf(policy, lease), lease);
+      const reason = this.#reasonOf(policy, lease);
+      this.#refuse(policy, policy.refusalFor(reason), reason, lease);
       return false;
     }
     this.#next += 1;
@@ -531,7 +532,7 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink {
       return true;
     }
     const reason = error instanceof LimiterDisposedError ? "limiter_disposed" : "store_unavailable";
-    this.#refuse(policy, policy.refusal, reason);
+    this.#refuse(policy, policy.refusalFor(reason), reason);
     return false;
   }
 

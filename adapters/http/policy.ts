@@ -6,6 +6,7 @@ import {
   type RateLimiterStatistics,
   type RateLimitLease,
   RateLimitPartition,
+  type RejectionReason,
   shadowed,
 } from "headgate";
 import {
@@ -122,7 +123,10 @@ export class PolicyGate<Raw> {
   readonly isShadow: boolean;
   readonly shares: ReadonlyMap<string, number> | undefined;
   readonly fields: FieldPolicy | undefined;
-  readonly refusal: RefusalTemplate;
+  /** For want of permits. */
+  readonly #refusal: RefusalTemplate;
+  /** For another reason, which says nothing about how much the client has used. */
+  readonly #unavailable: RefusalTemplate;
   /** Whether a wait can be given up only through a signal. */
   readonly needsSignal: boolean;
   readonly #single: RateLimiter | undefined;
@@ -152,11 +156,16 @@ export class PolicyGate<Raw> {
       advertise === false
         ? undefined
         : new FieldPolicy(name, advertise === true ? {} : advertise, this.isRate);
-    this.refusal = new RefusalTemplate(mergeRejectOptions(defaults.reject, policy.reject), {
-      policy: name,
-      isRate: this.isRate,
-      isQuota: this.isRate && (scope === "client" || typeof scope === "function"),
-    });
+    const reject = mergeRejectOptions(defaults.reject, policy.reject);
+    const isQuota = this.isRate && (scope === "client" || typeof scope === "function");
+    this.#refusal = new RefusalTemplate(reject, { policy: name, isRate: this.isRate, isQuota });
+    this.#unavailable = this.isRate
+      ? new RefusalTemplate(mergeRejectOptions({ message: "Temporarily unavailable" }, reject), {
+          policy: name,
+          isRate: false,
+          isQuota: false,
+        })
+      : this.#refusal;
     const seesShadow = {
       onRejected: ({ wouldHaveWaited }: { wouldHaveWaited: boolean }) => this.#note(wouldHaveWaited),
     };
@@ -180,6 +189,11 @@ export class PolicyGate<Raw> {
     }
     const single: InsideLimiter | undefined = this.#single;
     this.needsSignal = single !== undefined && single[inside] === undefined;
+  }
+
+  /** What a refusal for this reason looks like. */
+  refusalFor(reason: RejectionReason): RefusalTemplate {
+    return reason === "limit_reached" || reason.startsWith("queue_") ? this.#refusal : this.#unavailable;
   }
 
   /** Asks for permits: a lease when the answer is known, else a ticket, and the sink is told. */
