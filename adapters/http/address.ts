@@ -1,4 +1,4 @@
-import { Address4, Address6 } from "ip-address";
+import { Address6 } from "ip-address";
 
 /*
  * Addresses as keys of clients.
@@ -20,7 +20,8 @@ export interface Address {
   readonly bytes: readonly number[];
 }
 
-const V4_TEXT = /^\d{1,3}(?:\.\d{1,3}){3}$/;
+const BYTE = "(?:25[0-5]|2[0-4]\\d|1\\d\\d|[1-9]?\\d)";
+const V4_TEXT = new RegExp(`^${BYTE}(?:\\.${BYTE}){3}$`);
 const V6_TEXT = /^[\da-f:]+(?:\d{1,3}(?:\.\d{1,3}){3})?$/i;
 const MAPPED: readonly number[] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 const NAT64: readonly number[] = [0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -34,14 +35,17 @@ function startsWith(bytes: readonly number[], prefix: readonly number[]): boolea
 /** Reads an address in strict form; undefined when it is none. No port, no brackets, no short or octal IPv4. */
 export function parseAddress(text: string): Address | undefined {
   if (text.length > MAX_LENGTH) return undefined;
-  if (V4_TEXT.test(text)) {
-    return Address4.isValid(text) ? { bytes: new Address4(text).toArray() } : undefined;
-  }
+  if (V4_TEXT.test(text)) return { bytes: text.split(".").map(Number) };
   // The zone says which of this host's links it is, and nothing about the client.
   const zone = text.indexOf("%");
   const plain = zone < 0 ? text : text.slice(0, zone);
-  if (!plain.includes(":") || !V6_TEXT.test(plain) || !Address6.isValid(plain)) return undefined;
-  const bytes = new Address6(plain).toUnsignedByteArray();
+  if (!plain.includes(":") || !V6_TEXT.test(plain)) return undefined;
+  let bytes: number[];
+  try {
+    bytes = new Address6(plain).toUnsignedByteArray();
+  } catch {
+    return undefined;
+  }
   return startsWith(bytes, MAPPED) || startsWith(bytes, NAT64) ? { bytes: bytes.slice(12) } : { bytes };
 }
 
@@ -50,9 +54,20 @@ function masked(bytes: readonly number[], bits: number): number[] {
   return bytes.map((byte, i) => byte & (0xff00 >> Math.min(8, Math.max(0, bits - 8 * i))) & 0xff);
 }
 
-/** The address as text, always the same for the same bits. */
+/** The address as text, always the same for the same bits: RFC 5952's form for IPv6. */
 export function formatAddress({ bytes }: Address): string {
-  return bytes.length === 4 ? bytes.join(".") : Address6.fromUnsignedByteArray([...bytes]).correctForm();
+  if (bytes.length === 4) return bytes.join(".");
+  const groups: number[] = [];
+  for (let i = 0; i < 16; i += 2) groups.push(((bytes[i] as number) << 8) | (bytes[i + 1] as number));
+  // The first of the longest runs of zeros, of two at least, becomes "::".
+  let [start, length] = [0, 1];
+  for (let i = 0, run = 0; i < 8; i++) {
+    run = groups[i] === 0 ? run + 1 : 0;
+    if (run > length) [start, length] = [i - run + 1, run];
+  }
+  const text = groups.map((group) => group.toString(16));
+  if (length < 2) return text.join(":");
+  return `${text.slice(0, start).join(":")}::${text.slice(start + length).join(":")}`;
 }
 
 /** The key of the client that has the address. */

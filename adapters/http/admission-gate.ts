@@ -17,6 +17,7 @@ import { PolicyGate } from "./policy.js";
 import { PressureGauge } from "./pressure.js";
 import type { FieldStyle } from "./rate-limit-fields.js";
 import { checkRejectOptions, mergeRejectOptions, RefusalTemplate, type Rejection } from "./rejection.js";
+import { keepPassage, latestPassage } from "./request-passages.js";
 
 const OPTION_NAMES = [
   "policies",
@@ -63,7 +64,6 @@ export class AdmissionGate<Raw> {
   readonly #skipsPreflight: boolean;
   readonly #onReject: AdmissionOptions<Raw>["onReject"];
   readonly #observe: AdmissionOptions<Raw>["observe"];
-  readonly #passages = new WeakMap<object, Passage<Raw>>();
   readonly #shedBy = new Map<string, AdmissionStatistics["shedBy"][number] & { count: number }>();
   readonly #quiet: (() => void)[] = [];
   isDraining = false;
@@ -134,13 +134,17 @@ export class AdmissionGate<Raw> {
    */
   begin(view: RequestView<Raw>, isDescribed: boolean = this.isObserved): Passage<Raw> {
     const passage = new Passage(this, view, isDescribed);
-    if (this.#passages.has(view.identity)) return passage.exempt();
-    this.#passages.set(view.identity, passage);
+    if (this.passageOf(view.identity) !== undefined) return passage.exempt();
+    keepPassage(view.identity, passage);
     return passage.start();
   }
 
+  /** The passage of a request through this admission; undefined when it has not come here. */
   passageOf(raw: object): Passage<Raw> | undefined {
-    return this.#passages.get(raw);
+    for (let one = latestPassage(raw); one !== undefined; one = one.earlier) {
+      if (one.isOf(this)) return one as Passage<Raw>;
+    }
+    return undefined;
   }
 
   /** Whether a request is let through without asking anybody. */

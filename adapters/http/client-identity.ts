@@ -92,8 +92,8 @@ export const IDENTITY_OPTION_NAMES = [
 /** How much of a header is looked at, from the right: no honest chain of proxies is longer. */
 const MAX_ENTRIES = 64;
 const MAX_HEADER_LENGTH = 8192;
-/** How many addresses are remembered with what is known of them; parsing one costs microseconds. */
-const MAX_KNOWN = 4096;
+/** How many addresses are remembered, in each of two generations, with what is known of them; parsing one costs microseconds. */
+const MAX_KNOWN = 2048;
 const FIELD_NAME = /^[!#$%&'*+.^_`|~\w-]+$/;
 /** The key of all clients without an address. */
 const UNKNOWN = "unknown";
@@ -115,7 +115,8 @@ export class ClientIdentity<Raw> {
   readonly #keyGenerator: ClientIdentityOptions<Raw>["keyGenerator"];
   readonly #ipv6Prefix: number;
   readonly #missingAddress: "shared" | "reject" | "skip";
-  readonly #known = new Map<string, KnownAddress>();
+  #known = new Map<string, KnownAddress>();
+  #knownBefore = new Map<string, KnownAddress>();
 
   /** @param name - What to call the options in complaints. */
   constructor(options: ClientIdentityOptions<Raw>, name: string) {
@@ -234,19 +235,25 @@ export class ClientIdentity<Raw> {
     if (text === undefined) return undefined;
     const known = this.#known.get(text);
     if (known !== undefined) return known;
+    const made = this.#knownBefore.get(text) ?? this.#parse(text);
+    if (made === undefined) return undefined;
+    // Dropping all at once, when as many others have come, costs nothing for each.
+    if (this.#known.size >= MAX_KNOWN) {
+      this.#knownBefore = this.#known;
+      this.#known = new Map();
+    }
+    this.#known.set(text, made);
+    return made;
+  }
+
+  #parse(text: string): KnownAddress | undefined {
     const address = parseAddress(text);
     if (address === undefined) return undefined;
-    const made = {
+    return {
       address,
       key: keyOfAddress(address, this.#ipv6Prefix),
       isProxy: this.#networks.some((network) => isInNetwork(address, network)),
     };
-    for (const oldest of this.#known.keys()) {
-      if (this.#known.size < MAX_KNOWN) break;
-      this.#known.delete(oldest);
-    }
-    this.#known.set(text, made);
-    return made;
   }
 }
 

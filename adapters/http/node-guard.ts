@@ -171,20 +171,25 @@ export function decision<Raw>(
 /** Ends the passage when the response is over. */
 function follow<Raw>(passage: Passage<Raw>, view: NodeRequestView<Raw>): void {
   const { request, response } = view;
-  const end = () => {
-    if (response.writableFinished) passage.release(outcomeOfStatus(view, response.statusCode));
+  // HTTP/2 says `finish` of a stream that the client has reset, too; the handler has not ended that.
+  const finish = () => {
+    if (response.writableEnded) passage.release(outcomeOfStatus(view, response.statusCode));
+    else passage.leave();
+  };
+  const close = () => {
+    if (response.writableFinished) finish();
     else passage.leave();
   };
   if (response.socket !== null) {
-    response.on("finish", end);
-    response.on("close", end);
+    response.on("finish", finish);
+    response.on("close", close);
     return;
   }
   const socket = request.socket as Socket;
-  socket.on("close", end);
+  socket.on("close", close);
   response.on("finish", () => {
-    socket.removeListener("close", end);
-    end();
+    socket.removeListener("close", close);
+    finish();
   });
 }
 

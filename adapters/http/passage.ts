@@ -13,7 +13,8 @@ import { boundedKey } from "./bounded-key.js";
 import { CLIENT_UNKNOWN, isPromise } from "./client-identity.js";
 import type { PolicyGate } from "./policy.js";
 import { rateLimitFields, type Standing } from "./rate-limit-fields.js";
-import { noteRefused, type Refusal, type RefusalTemplate, type Rejection } from "./rejection.js";
+import type { Refusal, RefusalTemplate, Rejection } from "./rejection.js";
+import { type KnownPassage, latestPassage } from "./request-passages.js";
 
 /**
  * What an admitted request holds until its response has ended.
@@ -55,9 +56,10 @@ const NO_OPTIONS: AcquireOptions = Object.freeze({});
  * The surprise: "the client has left" and "permits are granted" cannot meet half-way. A grant goes on in the very turn in
  * which it is made, so whoever comes first wins; a grant that finds the client gone is given back.
  */
-export class Passage<Raw> implements AdmissionLease, AcquireSink {
+export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
   readonly #gate: AdmissionGate<Raw>;
   readonly view: RequestView<Raw>;
+  readonly earlier: KnownPassage | undefined;
   readonly #isDescribed: boolean;
   #state: PassageState = "asking";
   refusal: Refusal | undefined;
@@ -88,6 +90,11 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink {
     this.#gate = gate;
     this.view = view;
     this.#isDescribed = isDescribed;
+    this.earlier = latestPassage(view.identity);
+  }
+
+  isOf(gate: object): boolean {
+    return this.#gate === gate;
   }
 
   get progress(): PassageState {
@@ -155,6 +162,12 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink {
     this.#stopWaiting();
     if (this.#state !== "asking") {
       lease.refund();
+      return;
+    }
+    if (this.view.isGone) {
+      // The client's other requests have been told first, and have given back what this one gets.
+      lease.refund();
+      this.leave();
       return;
     }
     if (this.#take(this.#policy as PolicyGate<Raw>, lease)) this.#proceed();
@@ -431,7 +444,6 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink {
     const granted = this.#leases.length;
     this.#giveBack();
     this.#state = "refused";
-    noteRefused(this.view.identity);
     const retryAfterMs = lease?.retryAfterMs;
     if (this.#isDescribed || template.custom !== undefined) {
       this.rejection = this.#describe(policy, template.status, reason, lease, retryAfterMs);

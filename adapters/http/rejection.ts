@@ -1,6 +1,8 @@
 import type { LeaseOutcome, RejectionReason } from "headgate";
 import { checkChoice, checkInteger, checkNumber, checkOptionNames, wrongType } from "../../src/internal.js";
 
+import { wasRefused } from "./request-passages.js";
+
 /**
  * What is known of a refused request.
  *
@@ -198,21 +200,13 @@ export interface Refusal {
   readonly custom: (() => Promise<Response>) | undefined;
 }
 
-/** Requests that an admission has refused. */
-const refused = new WeakSet<object>();
-
-/** To be called when a request is refused. */
-export function noteRefused(identity: object): void {
-  refused.add(identity);
-}
-
 /**
  * How a request went whose response has been sent. A refusal by an admission further in says nothing about how busy the handler is;
  * if it did, a client that runs into its own limit would make an adaptive limiter in front shrink for everybody.
  */
 export function outcomeOfStatus({ identity }: { readonly identity: object }, status: number): LeaseOutcome {
   if (status < 429) return "success";
-  if (status === 429 || status === 503) return refused.has(identity) ? "ignored" : "dropped";
+  if (status === 429 || status === 503) return wasRefused(identity) ? "ignored" : "dropped";
   return status < 500 ? "success" : "failure";
 }
 
