@@ -9,11 +9,13 @@ const limits = [
   ["{ ConcurrencyLimiter }", "src/index.js", 9000],
   ["* as all", "src/index.js", 16400],
   ["* as all", "adapters/testing/index.js", 9100],
+  ["* as all", "adapters/http/index.js", 28500],
+  ["* as all", "adapters/http/node/index.js", 28500],
 ];
 for (const [what, file, limit] of limits) {
   const bundle = await rolldown({
     input: "entry",
-    external: [/^rxjs/, /^@opentelemetry/, /^node:/, /^headgate$/],
+    external: [/^rxjs/, /^@opentelemetry/, /^node:/, /^headgate$/, /^ip-address$/, /^structured-headers$/],
     plugins: [
       {
         name: "entry",

@@ -87,7 +87,7 @@ export type AdmissionEvent<Raw = unknown> =
 export interface AdmissionStatistics {
   /** Requests that hold permits now. */
   readonly active: number;
-  /** Requests that wait now. */
+  /** Requests that wait now, for permits or for the answer of a function. */
   readonly queued: number;
   /** Requests that were let through. Each of them is in one of the next three in the end. */
   readonly admitted: number;

@@ -280,11 +280,14 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
 
   /** Goes on when the key of the policy is known. */
   #proceedWith(promise: Promise<string | undefined>): void {
+    this.#startWaiting();
     promise.then(
       (key) => {
+        this.#stopWaiting();
         if (this.#state === "asking" && this.#ask(this.#policy as PolicyGate<Raw>, key)) this.#proceed();
       },
       (error: unknown) => {
+        this.#stopWaiting();
         if (this.#state === "asking" && this.#keyFailed(error)) this.#proceed();
       },
     );
@@ -347,8 +350,7 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
       if (isLease(answer)) return this.#take(policy, answer);
       if (told === this.#told) {
         this.#ticket = answer;
-        this.#waitsSince = this.#gate.clock.now();
-        this.#gate.queued += 1;
+        this.#startWaiting();
       }
       return false;
     } catch (error) {
@@ -559,6 +561,12 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
     const callback = this.#whenSettled;
     this.#whenSettled = undefined;
     callback?.();
+    this.#gate.noteQuiet();
+  }
+
+  #startWaiting(): void {
+    this.#waitsSince = this.#gate.clock.now();
+    this.#gate.queued += 1;
   }
 
   #stopWaiting(): void {
@@ -566,7 +574,6 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
     this.#waitedMs += this.#gate.clock.now() - this.#waitsSince;
     this.#waitsSince = Number.NaN;
     this.#gate.queued -= 1;
-    this.#gate.noteQuiet();
   }
 
   /** Undoes what has been granted, the last first. */

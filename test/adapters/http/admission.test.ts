@@ -956,6 +956,28 @@ describe("draining", () => {
     expect(await Promise.all(answers.map(statusOf))).toEqual([200, 200]);
   });
 
+  it("is not over while the key of a request is looked up, or its handler has yet to start", async () => {
+    let tell = (_: string) => {};
+    using admission = concurrencyLimit<Request>({
+      maxConcurrent: 1,
+      scope: () =>
+        new Promise<string>((resolve) => {
+          tell = resolve;
+        }),
+    });
+    const { handler, finish } = gated();
+    const answer = admission.wrap(handler)(request());
+    const drained = watch(admission.drain({ reject: true }));
+    expect(admission.getStatistics().queued).toBe(1);
+    tell("a");
+    await flush();
+    expect(drained.state).toBe("pending");
+    finish();
+    expect((await answer).status).toBe(200);
+    await flush();
+    expect(drained.state).toBe("fulfilled");
+  });
+
   it("goes on serving when it is not told to refuse, and is over at once when nobody is there", async () => {
     using admission = concurrencyLimit<Request>({ maxConcurrent: 1 });
     await admission.drain();

@@ -3,18 +3,113 @@ import http from "node:http";
 import net from "node:net";
 import { ConcurrencyLimiter } from "headgate";
 import { createAdmission } from "headgate/http";
-import { nodeListener } from "headgate/http/node";
+import { type NodeRequestLike, nodeListener } from "headgate/http/node";
 import { trackLeases } from "headgate/testing";
 import { describe, expect, it, vi } from "vitest";
 import { randomFrom } from "../../bench/harness.mjs";
 import { flush, ManualClock } from "../../support.js";
+import { FakeResponse, fakeRequest } from "./fakes.js";
 import { request } from "./support.js";
 
-const REQUESTS = 90_000;
-const ON_SOCKETS = 10_000;
+const ON_NODE = 90_000;
+const REQUESTS = 5_000;
+const ON_SOCKETS = 5_000;
 
 describe("100 000 requests that end in every possible way", () => {
-  it("leave nothing held (90 000 of the Web standard)", async () => {
+  it("leave nothing held (90 000 of node:http, without sockets)", async () => {
+    const random = randomFrom(5);
+    const clock = new ManualClock();
+    const slots = trackLeases(
+      new ConcurrencyLimiter({ permitLimit: 9, queueLimit: 6, queueTimeoutMs: 50, clock }),
+    );
+    const inner = new ConcurrencyLimiter({ permitLimit: 7, queueLimit: 3, clock });
+    const admission = createAdmission<NodeRequestLike>({
+      policies: [
+        {
+          name: "slots",
+          kind: "concurrency",
+          limiter: slots,
+          permits: ({ path }) => (path === "/2" ? 2 : 1),
+        },
+        {
+          name: "keys",
+          kind: "concurrency",
+          limiter: () => new ConcurrencyLimiter({ permitLimit: 5, queueLimit: 1, clock }),
+          scope: ({ path }) => {
+            if (path === "/throw") throw new Error("no key");
+            if (path === "/late") return Promise.resolve("late");
+            return path === "/free" ? undefined : "key";
+          },
+        },
+        { name: "inner", kind: "concurrency", limiter: inner },
+      ],
+      deadline: ({ path }) => (path === "/deadline" ? 20 : path === "/past" ? 0 : undefined),
+      maxHoldMs: 500,
+      clock,
+    });
+    const open: FakeResponse[] = [];
+    let [handled, thrown] = [0, 0];
+    const listener = nodeListener(admission, (_: NodeRequestLike, response: FakeResponse) => {
+      handled += 1;
+      const way = random();
+      if (way < 0.2) response.end();
+      else if (way < 0.25) response.writeHead(500).end();
+      else if (way < 0.3) response.writeHead(503).end();
+      else if (way < 0.4) response.leave();
+      else open.push(response);
+      if (way > 0.99) {
+        thrown += 1;
+        throw new Error("thrown");
+      }
+    });
+    const paths = ["/", "/", "/", "/2", "/throw", "/late", "/free", "/deadline", "/past"];
+    // A handler that throws when its turn has come is an uncaught exception, as it is without admission.
+    const uncaught = process.rawListeners("uncaughtException");
+    process.removeAllListeners("uncaughtException");
+    process.on("uncaughtException", () => {});
+    for (let i = 0; i < ON_NODE; i++) {
+      const response = new FakeResponse();
+      const url = paths[Math.floor(random() * paths.length)] as string;
+      try {
+        listener({ ...fakeRequest("1.2.3.4"), url }, response);
+      } catch {
+        // The server sees it.
+      }
+      const fate = random();
+      if (fate < 0.1) response.leave();
+      else if (fate < 0.3) await Promise.resolve();
+      if (open.length > 0 && random() < 0.7) {
+        const [one] = open.splice(Math.floor(random() * open.length), 1);
+        if (random() < 0.8) one?.end();
+        else one?.leave();
+      }
+      if (random() < 0.1) clock.advance(random() * 60);
+      if (i % 1000 === 999) clock.advance(501);
+    }
+    while (admission.getStatistics().active + admission.getStatistics().queued > 0) {
+      clock.advance(501);
+      await flush();
+    }
+    process.removeAllListeners("uncaughtException");
+    for (const one of uncaught) process.on("uncaughtException", one as () => void);
+    expect(slots.held).toEqual([]);
+    expect(inner.getStatistics().currentAvailablePermits).toBe(7);
+    const { admitted, completed, failed, aborted, holdExpired, shed, clientGone } = admission.getStatistics();
+    expect({ ended: completed + failed + aborted + holdExpired, handled }).toEqual({
+      ended: admitted,
+      handled,
+    });
+    expect(handled).toBeLessThanOrEqual(admitted);
+    for (const count of [completed, failed, aborted, holdExpired, shed, clientGone, thrown]) {
+      expect(count).toBeGreaterThan(50);
+    }
+    console.log(
+      `${ON_NODE} requests: ${admitted} admitted (${completed} completed, ${failed} failed, ${aborted} aborted, ` +
+        `${holdExpired} held too long), ${shed} shed, ${clientGone} gone; 0 held`,
+    );
+  }, 120_000);
+
+  it("leave nothing held (5000 of the Web standard)", async () => {
     const random = randomFrom(7);
     const clock = new ManualClock();
     const slots = trackLeases(
@@ -107,7 +202,7 @@ describe("100 000 requests that end in every possible way", () => {
       ended: admitted,
     });
     for (const count of [completed, failed, aborted, holdExpired, shed, clientGone])
-      expect(count).toBeGreaterThan(500);
+      expect(count).toBeGreaterThan(50);
     expect([...seen.keys()].sort()).toEqual(["200", "204", "499", "500", "503", "error"]);
     console.log(
       `${REQUESTS} requests: ${admitted} admitted (${completed} completed, ${failed} failed, ${aborted} aborted, ` +
@@ -115,7 +210,7 @@ describe("100 000 requests that end in every possible way", () => {
     );
   }, 120_000);
 
-  it("leave nothing held (10 000 on sockets)", async () => {
+  it("leave nothing held (5000 on sockets)", async () => {
     const random = randomFrom(11);
     const limiter = trackLeases(new ConcurrencyLimiter({ permitLimit: 8, queueLimit: 8 }));
     const admission = createAdmission<http.IncomingMessage>({
@@ -186,7 +281,7 @@ describe("100 000 requests that end in every possible way", () => {
       failed: 0,
       ended: admitted,
     });
-    for (const end of [completed, aborted, shed]) expect(end).toBeGreaterThan(100);
+    for (const end of [completed, aborted, shed]) expect(end).toBeGreaterThan(50);
     console.log(
       `${sent} sent: ${completed} completed, ${aborted} aborted, ${shed} shed, ${clientGone} gone; 0 held`,
     );
