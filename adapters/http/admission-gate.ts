@@ -64,7 +64,7 @@ export class AdmissionGate<Raw> {
   readonly #skipsPreflight: boolean;
   readonly #onReject: AdmissionOptions<Raw>["onReject"];
   readonly #observe: AdmissionOptions<Raw>["observe"];
-  readonly #shedBy = new Map<string, AdmissionStatistics["shedBy"][number] & { count: number }>();
+  readonly #shedBy: (AdmissionStatistics["shedBy"][number] & { count: number })[] = [];
   readonly #quiet: (() => void)[] = [];
   isDraining = false;
   active = 0;
@@ -187,9 +187,11 @@ export class AdmissionGate<Raw> {
   ): void {
     this.#shed += 1;
     if (reason === "deadline_expired" || reason === "deadline_unmet") this.#deadlineExpired += 1;
-    const key = `${policy ?? ""} ${reason} ${priority ?? ""}`;
-    const known = this.#shedBy.get(key);
-    if (known === undefined) this.#shedBy.set(key, { policy, reason, priority, count: 1 });
+    // There are few, and looking through them allocates nothing.
+    const known = this.#shedBy.find(
+      (one) => one.policy === policy && one.reason === reason && one.priority === priority,
+    );
+    if (known === undefined) this.#shedBy.push({ policy, reason, priority, count: 1 });
     else known.count += 1;
     if (rejection === undefined) return;
     try {
@@ -274,7 +276,7 @@ export class AdmissionGate<Raw> {
       failed: this.#failed,
       aborted: this.#aborted,
       shed: this.#shed,
-      shedBy: [...this.#shedBy.values()].map((entry) => ({ ...entry })),
+      shedBy: this.#shedBy.map((entry) => ({ ...entry })),
       deadlineExpired: this.#deadlineExpired,
       deliveredInTime: this.#deliveredInTime,
       clientGone: this.#clientGone,

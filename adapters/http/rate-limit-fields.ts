@@ -63,14 +63,14 @@ export class FieldPolicy {
     };
   }
 
-  policyMember({ quota }: Standing): string | undefined {
+  static policyMember({ policy, quota }: Standing): string | undefined {
     return quota === undefined || !Number.isFinite(quota)
       ? undefined
-      : `${this.item};q=${fieldInteger(quota)}${this.#suffix}`;
+      : `${policy.item};q=${fieldInteger(quota)}${policy.#suffix}`;
   }
 
-  stateMember({ remaining, seconds }: Standing): string {
-    return `${this.item};r=${remaining}${seconds === undefined ? "" : `;t=${seconds}`}`;
+  static stateMember({ policy, remaining, seconds }: Standing): string {
+    return `${policy.item};r=${remaining}${seconds === undefined ? "" : `;t=${seconds}`}`;
   }
 }
 
@@ -103,11 +103,9 @@ export function rateLimitFields(
   if (style !== "x-ratelimit") {
     // A redirect is followed at once: a client that obeyed r=0 would stop half-way.
     const isRedirect = status >= 300 && status < 400;
-    const shown = standings.filter(({ remaining }) => !(isRedirect && remaining === 0));
-    addList(fields, "ratelimit-policy", existing, shown, (standing) =>
-      standing.policy.policyMember(standing),
-    );
-    addList(fields, "ratelimit", existing, shown, (standing) => standing.policy.stateMember(standing));
+    const shown = isRedirect ? standings.filter(({ remaining }) => remaining > 0) : standings;
+    addList(fields, "ratelimit-policy", existing, shown, FieldPolicy.policyMember);
+    addList(fields, "ratelimit", existing, shown, FieldPolicy.stateMember);
   }
   if (style !== "ratelimit" && existing("x-ratelimit-limit") === undefined) {
     const worst = standings.reduce((a, b) => (share(b) < share(a) ? b : a));
@@ -131,9 +129,10 @@ function addList(
 ): void {
   const there = existing(name);
   const taken = there === undefined ? undefined : namesIn(there);
-  const members = standings
-    .filter(({ policy }) => taken?.has(policy.name) !== true)
-    .map(member)
-    .filter((text) => text !== undefined);
-  if (members.length > 0) fields.push([name, members.join(", ")]);
+  let members = "";
+  for (const standing of standings) {
+    const text = taken?.has(standing.policy.name) === true ? undefined : member(standing);
+    if (text !== undefined) members += members === "" ? text : `, ${text}`;
+  }
+  if (members !== "") fields.push([name, members]);
 }
