@@ -1,4 +1,4 @@
-import { type AcquireOptions, type Clock, MetadataName, RateLimiter, RateLimitLease } from "headgate";
+import { type AcquireOptions, MetadataName, RateLimiter, RateLimitLease } from "headgate";
 import {
   type AttemptRecord,
   deterministic,
