@@ -1,4 +1,5 @@
 import { Alarm } from "../time/alarm.js";
+import { type CodelControl, createCodel } from "./codel.js";
 import { HighestPriorityFirst } from "./highest-priority-first.js";
 import { IndexedHeap } from "./indexed-heap.js";
 import type { QueueSettings } from "./queue-settings.js";
@@ -24,9 +25,12 @@ function makeOrder({ queueProcessingOrder }: QueueSettings): WaiterOrder {
 const LATEST_WEIGHT = 0.1;
 const ENOUGH_PERMITS = 10;
 
+/** How many have ever waited; of all queues, since some limiters have several. */
+let arrivals = 0;
+
 /**
- * Those who wait, and what can end their wait besides a permit: signals, deadlines, the end of a pause. It exists only once
- * somebody has waited or the limiter was paused, so that a limiter without that stays small.
+ * Those who wait, and what can end their wait besides a permit: signals, deadlines, the end of a pause. Made only once
+ * somebody waits or there is a pause, so that a limiter without that stays small.
  */
 export class Backlog {
   readonly #settings: QueueSettings;
@@ -38,7 +42,12 @@ export class Backlog {
   readonly #onAbort: (watch: SignalWatch) => void;
   readonly order: WaiterOrder;
   readonly alarm: Alarm;
-  pausedUntil = 0;
+  /** What sheds from a queue that stands too long, if that is wanted. */
+  readonly codel: CodelControl | undefined;
+  /** Since when each waits, for that. Kept apart, since it would make every waiter of every limiter larger. */
+  readonly #enqueuedAt: Map<Waiter, number> | undefined;
+  /** When the pause ends, or the last one ended. */
+  pausedUntil: number = Number.NEGATIVE_INFINITY;
   /** How much of the pause was left when somebody last looked. */
   pauseLeftMs = 0;
   isDraining = false;
@@ -46,7 +55,6 @@ export class Backlog {
   aborted = 0;
   /** How many were refused because the limiter was disposed; the statistics leave those out, as in .NET. */
   refusedByDispose = 0;
-  #arrivals = 0;
   #servedPermits = 0;
   #msPerPermit = 0;
   /** Since when somebody has waited for the next permit, and when one was last handed over. */
@@ -58,6 +66,9 @@ export class Backlog {
     this.order = makeOrder(owner.settings);
     this.alarm = new Alarm(owner.settings.clock, () => owner.wake());
     this.#onAbort = (watch) => owner.abort(watch);
+    const { codel, clock } = owner.settings;
+    this.codel = codel === undefined ? undefined : createCodel(codel, clock.now());
+    this.#enqueuedAt = codel === undefined ? undefined : new Map();
   }
 
   /** Whose deadline comes next. */
@@ -67,6 +78,8 @@ export class Backlog {
 
   /** @param waitMs - How long the waiter may wait at most; infinite when that is unbounded. */
   add(waiter: Waiter, signal: AbortSignal | undefined, waitMs: number): void {
+    waiter.arrival = arrivals;
+    arrivals += 1;
     if (signal !== undefined) {
       let watch = this.#watches.get(signal);
       if (watch === undefined) {
@@ -77,8 +90,6 @@ export class Backlog {
     }
     if (waitMs !== Number.POSITIVE_INFINITY) {
       waiter.deadline = this.#settings.clock.now() + waitMs;
-      waiter.arrival = this.#arrivals;
-      this.#arrivals += 1;
       this.#deadlines.add(waiter);
     }
     this.order.append(waiter);
@@ -86,9 +97,20 @@ export class Backlog {
 
   remove(waiter: Waiter): void {
     this.order.remove(waiter);
+    this.#enqueuedAt?.delete(waiter);
     this.#deadlines.remove(waiter);
     const { watch } = waiter;
     if (watch?.remove(waiter) === true) this.#watches.delete(watch.signal);
+  }
+
+  /** Says since when somebody waits. */
+  noteWaiting(waiter: Waiter, now: number): void {
+    this.#enqueuedAt?.set(waiter, now);
+  }
+
+  /** Since when somebody has waited for permits: a pause is no wait for those. */
+  waitingSince(waiter: Waiter, now: number): number {
+    return Math.max(this.#enqueuedAt?.get(waiter) ?? now, this.pausedUntil);
   }
 
   /** Says that from now on somebody waits, after a time when nobody did. */

@@ -1,4 +1,5 @@
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
+import type { RejectionReason } from "../contract/rejection-reason.js";
 
 /**
  * What the queue asks of an algorithm; the limiter is whose state it is about. The algorithm raises and lowers
@@ -11,8 +12,21 @@ export interface PermitAlgorithm<Limiter> {
   readonly metadataNames: readonly string[];
   /** Whether a refused caller is told to wait for the permits of those who already wait as well. */
   readonly retryCountsQueue?: boolean;
-  /** The most permits that one request can ever get. */
+  /** Why a request is refused for which not enough is free; `limit_reached` when left out. */
+  readonly refusalReason?: RejectionReason;
+  /** How many permits there are in all. */
   permitLimit(limiter: Limiter): number;
+  /** The most permits that one request may ever ask for, where that is not `permitLimit`. */
+  mostPermits?(limiter: Limiter): number;
+  /**
+   * Whether a request for more than is available is granted all the same, since nothing that it could wait for will ever come
+   * back; left out where that cannot be. A newcomer is trusted less than somebody who is first of those who wait.
+   */
+  mayOverdraw?(limiter: Limiter, permits: number, isWaiting: boolean): boolean;
+  /** Whether nothing is held, where that is not told by `available` and `permitLimit`. */
+  isIdle?(limiter: Limiter): boolean;
+  /** Serves who waits at the end of a pause, where the queue is one of several that share their permits. */
+  serveAfterPause?(limiter: Limiter): void;
   /** Makes the lease for permits that the queue has just taken off `available`. */
   lend(limiter: Limiter, permits: number): RateLimitLease;
   /**
