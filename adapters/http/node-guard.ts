@@ -198,17 +198,23 @@ function addFields<Raw>(response: WritableResponse, passage: Passage<Raw>): void
   const { writeHead } = response;
   response.writeHead = (status, ...rest) => {
     response.writeHead = writeHead;
-    const given = rest.find((one) => typeof one === "object" && one !== null) as
-      | Record<string, unknown>
-      | undefined;
-    for (const [name, value] of passage.fieldsFor(status, (name) => text(response.getHeader(name)))) {
-      const key =
-        given === undefined ? undefined : Object.keys(given).find((key) => key.toLowerCase() === name);
-      // What is given here would replace what is set before.
-      if (given === undefined || key === undefined) response.appendHeader(name, value);
-      else given[key] = `${text(given[key])}, ${value}`;
+    const last = rest.at(-1);
+    const hasFields = typeof last === "object" && last !== null;
+    // A list of names and values, one after another, is for experts; what is set before stands beside it.
+    if (hasFields && Array.isArray(last)) {
+      const existing = (name: string) => text(response.getHeader(name));
+      for (const [name, value] of passage.fieldsFor(status, existing)) response.appendHeader(name, value);
+      return writeHead.call(response, status, ...rest);
     }
-    return writeHead.call(response, status, ...rest);
+    // What is given here replaces what was set before, so it is put together.
+    const given: Record<string, unknown> = hasFields ? { ...last } : {};
+    const keyOf = (name: string) => Object.keys(given).find((key) => key.toLowerCase() === name) ?? name;
+    const existing = (name: string) => text(given[keyOf(name)] ?? response.getHeader(name));
+    for (const [name, value] of passage.fieldsFor(status, existing)) {
+      const there = existing(name);
+      given[keyOf(name)] = there === undefined ? value : `${there}, ${value}`;
+    }
+    return writeHead.call(response, status, ...(hasFields ? rest.slice(0, -1) : rest), given);
   };
 }
 

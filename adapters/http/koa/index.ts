@@ -38,7 +38,7 @@ class KoaRequestView<Context extends KoaContextLike> extends NodeRequestView<Con
  * admission's options throws is thrown.
  *
  * @example
- * ```ts
+ * ```ts no-check
  * import { concurrencyLimit } from "headgate/http";
  * import { koaAdmission } from "headgate/http/koa";
  * import Koa from "koa";

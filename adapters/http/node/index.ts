@@ -1,8 +1,8 @@
 import type { Admission } from "headgate/http";
-import { guard, NodeRequestView } from "../node-guard.js";
+import { guard, NodeRequestView, type NodeResponse } from "../node-guard.js";
 
 /**
- * What is asked of a request of node:http or node:http2.
+ * What is asked of a request of node:http or node:http2; a listener whose parameters have types of their own gets those.
  *
  * @public
  */
@@ -14,20 +14,17 @@ export interface NodeRequestLike {
 }
 
 /**
- * What is asked of a response of node:http or node:http2.
+ * What is asked of a response of node:http or node:http2, and what most listeners need of it.
  *
  * @public
  */
 export interface NodeResponseLike {
   statusCode: number;
   readonly headersSent: boolean;
-  readonly writableEnded: boolean;
-  readonly writableFinished: boolean;
-  readonly destroyed: boolean;
-  readonly socket: object | null;
-  on(event: "close" | "finish", listener: () => void): unknown;
-  writeHead(status: number): unknown;
-  end(): unknown;
+  setHeader(name: string, value: string): unknown;
+  writeHead(status: number, headers?: Record<string, string>): unknown;
+  write(chunk: string | Uint8Array): unknown;
+  end(chunk?: string | Uint8Array): unknown;
 }
 
 /**
@@ -56,14 +53,13 @@ export function nodeListener<Request extends NodeRequestLike, Response extends N
   listener: (request: Request, response: Response) => unknown,
 ): (request: Request, response: Response) => void {
   return (request, response) =>
-    guard(admission, new NodeRequestView(request, request, response), {
+    guard(admission, new NodeRequestView(request, request, response as unknown as NodeResponse), {
       admitted(passage) {
         const work = listener(request, response);
         passage?.noteWork(work);
       },
       failed() {
-        if (response.headersSent) return;
-        response.writeHead(500);
+        if (!response.headersSent) response.writeHead(500, { "content-length": "0" });
         response.end();
       },
     });

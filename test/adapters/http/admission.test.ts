@@ -990,7 +990,7 @@ describe("draining", () => {
     const admission = concurrencyLimit<Request>({ maxConcurrent: 1, maxQueue: 1 });
     const serve = admission.wrap(handler);
     const first = serve(request());
-    const disposed = watch(admission[Symbol.asyncDispose]());
+    const disposed = watch(Promise.resolve(admission[Symbol.asyncDispose]()));
     await flush();
     expect(disposed.state).toBe("pending");
     finish();

@@ -1,13 +1,20 @@
 import { EventEmitter } from "node:events";
-import type { NodeRequestLike, NodeResponseLike } from "headgate/http/node";
+
+/** What admission looks at of a request of node:http. */
+export interface FakeRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: Record<string, string>;
+  readonly socket: { readonly remoteAddress: string; readonly destroyed: boolean };
+}
 
 /** A request of node:http as far as admission looks at it; thousands of them cost little. */
-export function fakeRequest(remoteAddress: string, headers: Record<string, string> = {}): NodeRequestLike {
+export function fakeRequest(remoteAddress: string, headers: Record<string, string> = {}): FakeRequest {
   return { method: "GET", url: "/", headers, socket: { remoteAddress, destroyed: false } };
 }
 
 /** A response of node:http as far as admission looks at it. */
-export class FakeResponse extends EventEmitter implements NodeResponseLike {
+export class FakeResponse extends EventEmitter {
   statusCode = 200;
   headersSent = false;
   writableEnded = false;
@@ -30,6 +37,10 @@ export class FakeResponse extends EventEmitter implements NodeResponseLike {
   appendHeader(name: string, value: string): void {
     this.fields[name] = value;
   }
+
+  setHeader(): void {}
+
+  write(): void {}
 
   /** Sends all, and closes. */
   end(): void {

@@ -3,7 +3,7 @@ import { concurrencyLimit, createAdmission } from "headgate/http";
 import { nodeListener } from "headgate/http/node";
 import { ManualClock } from "headgate/testing";
 import { describe, expect, it } from "vitest";
-import { FakeResponse, fakeRequest } from "./fakes.js";
+import { type FakeRequest, FakeResponse, fakeRequest } from "./fakes.js";
 
 function network(i: number): string {
   return `2001:db8:${(i >>> 16).toString(16)}:${(i & 0xffff).toString(16)}::1`;
@@ -34,7 +34,7 @@ function start(overflow: "share" | "reject") {
     policies: [{ name: "client", kind: "rate", scope: "client", limiter: partitions }],
     clock,
   });
-  const listener = nodeListener(admission, (_, response) => {
+  const listener = nodeListener(admission, (_: FakeRequest, response: FakeResponse) => {
     response.end();
   });
   return {
@@ -102,7 +102,7 @@ describe("clients who rotate through a million addresses", () => {
       maxPartitions: 1000,
       clock,
     });
-    const listener = nodeListener(admission, (_, response) => {
+    const listener = nodeListener(admission, (_: FakeRequest, response: FakeResponse) => {
       response.end();
     });
     for (let i = 0; i < 100_000; i++) {
@@ -126,7 +126,7 @@ describe("paths that nobody has a route for", () => {
       onReject: ({ key }) => keys.add(key),
     });
     let refused = 0;
-    const listener = nodeListener(admission, () => {});
+    const listener = nodeListener(admission, (_: FakeRequest, __: FakeResponse) => {});
     for (let i = 0; i < 500; i++) {
       const response = new FakeResponse();
       const request = { ...fakeRequest("1.2.3.4"), url: `/${i}/${"x".repeat(5000)}?${i}` };

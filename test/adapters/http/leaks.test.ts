@@ -3,13 +3,12 @@ import http from "node:http";
 import net from "node:net";
 import { ConcurrencyLimiter } from "headgate";
 import { createAdmission } from "headgate/http";
-import { type NodeRequestLike, nodeListener } from "headgate/http/node";
+import { nodeListener } from "headgate/http/node";
 import { trackLeases } from "headgate/testing";
 import { describe, expect, it, vi } from "vitest";
-import { randomFrom } from "../../bench/harness.mjs";
 import { flush, ManualClock } from "../../support.js";
-import { FakeResponse, fakeRequest } from "./fakes.js";
-import { request } from "./support.js";
+import { type FakeRequest, FakeResponse, fakeRequest } from "./fakes.js";
+import { randomFrom, request } from "./support.js";
 
 const ON_NODE = 90_000;
 const REQUESTS = 5_000;
@@ -23,7 +22,7 @@ describe("100 000 requests that end in every possible way", () => {
       new ConcurrencyLimiter({ permitLimit: 9, queueLimit: 6, queueTimeoutMs: 50, clock }),
     );
     const inner = new ConcurrencyLimiter({ permitLimit: 7, queueLimit: 3, clock });
-    const admission = createAdmission<NodeRequestLike>({
+    const admission = createAdmission<FakeRequest>({
       policies: [
         {
           name: "slots",
@@ -49,7 +48,7 @@ describe("100 000 requests that end in every possible way", () => {
     });
     const open: FakeResponse[] = [];
     let [handled, thrown] = [0, 0];
-    const listener = nodeListener(admission, (_: NodeRequestLike, response: FakeResponse) => {
+    const listener = nodeListener(admission, (_: FakeRequest, response: FakeResponse) => {
       handled += 1;
       const way = random();
       if (way < 0.2) response.end();

@@ -57,16 +57,14 @@ function clientOf(server: Server, agent?: http.Agent): Client {
 }
 
 describe.each(kinds)("$name", (kind) => {
-  async function start(
-    admission: Admission<never>,
-  ): Promise<{ client: Client; script: Script; server: Server }> {
+  async function start(admission: Admission): Promise<{ client: Client; script: Script; server: Server }> {
     const script = new Script();
     const server = await kind.start(admission, script);
     closing.push(() => server.close());
     return { client: clientOf(server), script, server };
   }
 
-  const counts = (admission: Admission<never>) => {
+  const counts = (admission: Admission) => {
     const { active, queued } = admission.getStatistics();
     return { active, queued };
   };

@@ -61,7 +61,7 @@ export interface Kind {
   /** Whether the framework shows when a handler is done. */
   readonly showsHandlers: boolean;
   /** The status of an error that a handler throws. */
-  start(admission: Admission<never>, script: Script): Promise<Server>;
+  start(admission: Admission, script: Script): Promise<Server>;
 }
 
 /** The key of a request for tests: what its header says; throws when that is `throw`. */
@@ -152,12 +152,7 @@ export const kinds: readonly Kind[] = [
   {
     name: "node:http",
     showsHandlers: true,
-    start: (admission, script) =>
-      listen(
-        http.createServer(
-          nodeListener<http.IncomingMessage, http.ServerResponse>(admission, answerOrFail(script)),
-        ),
-      ),
+    start: (admission, script) => listen(http.createServer(nodeListener(admission, answerOrFail(script)))),
   },
   {
     name: "Express",
@@ -303,7 +298,7 @@ export const kinds: readonly Kind[] = [
   },
 ];
 
-export function honoApp(admission: Admission<never>, script: Script): Hono {
+export function honoApp(admission: Admission, script: Script): Hono {
   const app = new Hono();
   app.use(honoAdmission<Context>(admission));
   const text = (source: AsyncGenerator<string>) =>

@@ -48,3 +48,12 @@ export function seen(
     raw: undefined,
   };
 }
+
+/** Random numbers that are the same in every run (Lehmer's generator). */
+export function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state * 48_271) % 2_147_483_647;
+    return state / 2_147_483_647;
+  };
+}
