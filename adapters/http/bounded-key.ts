@@ -1,7 +1,10 @@
 const MAX_KEY_LENGTH = 256;
 
-/** Nobody outside knows it, so nobody can choose two keys that come to the same. */
-const seeds = crypto.getRandomValues(new Uint32Array(4));
+/**
+ * Nobody outside knows it, so nobody can choose two keys that come to the same. Made when it is needed: some hosts give no random
+ * numbers while a module is loaded.
+ */
+let seeds: readonly number[] | undefined;
 
 /** Mixes a text into 32 bits; twice with seeds of their own, these name a text well enough that is too long to be kept. */
 function mix(text: string, seed: number): string {
@@ -19,6 +22,7 @@ function mix(text: string, seed: number): string {
  */
 export function boundedKey(key: string): string {
   if (key.length <= MAX_KEY_LENGTH) return key;
-  const digest = [...seeds].map((seed) => mix(key, seed)).join("");
+  seeds ??= [...crypto.getRandomValues(new Uint32Array(4))];
+  const digest = seeds.map((seed) => mix(key, seed)).join("");
   return `${key.slice(0, MAX_KEY_LENGTH - digest.length - 1)}#${digest}`;
 }

@@ -1,4 +1,5 @@
-// npm run bench:http: what admission costs a server, beside its peers, and what it is worth under overload. ROUNDS=5 shortens.
+// npm run bench:http [-- cost | overload]: what admission costs a server, beside its peers, and what it is worth under
+// overload. ROUNDS=5 shortens.
 //
 // Every side is a server in a process of its own; a round sends the same number of requests to each, in random order, and
 // takes the CPU time that the process has used per request. That is what admission adds on a busy machine too, where requests per
@@ -62,83 +63,93 @@ console.log(
 
 // ---- saying yes, and saying no
 
-const groups = [
-  ["node", "node, headgate concurrencyLimit", "node, headgate rateLimit", "node, headgate shed"],
-  ["express", "express, headgate rateLimit", "express, express-rate-limit"],
-  ["fastify", "fastify, headgate rateLimit", "fastify, @fastify/rate-limit"],
-  ["hono", "hono, headgate rateLimit", "hono, hono-rate-limiter"],
-];
-const servers = await Promise.all(groups.flat().map(start));
-const shed = servers.find(({ side }) => side === "node, headgate shed");
-void fetch(shed.url).catch(() => {});
-const cpu = new Map(servers.map(({ side }) => [side, []]));
-const rps = new Map(servers.map(({ side }) => [side, []]));
-for (const server of servers) await send(server, { connections: CONNECTIONS, duration: 2 * SECONDS });
-for (let round = 0; round < ROUNDS; round++) {
-  for (const server of shuffle([...servers], random)) {
-    const before = await server.look();
-    const result = await send(server, { connections: CONNECTIONS, duration: SECONDS });
-    const after = await server.look();
-    const [wanted, others] = server === shed ? ["non2xx", "2xx"] : ["2xx", "non2xx"];
-    if (result[others] > 0 || result.errors > 0) throw new Error(`${server.side}: answers of another kind`);
-    cpu.get(server.side).push((after.cpuUs - before.cpuUs) / result[wanted]);
-    rps.get(server.side).push(result[wanted] / result.duration);
+async function measureCost() {
+  const groups = [
+    ["node", "node, headgate concurrencyLimit", "node, headgate rateLimit", "node, headgate shed"],
+    ["express", "express, headgate rateLimit", "express, express-rate-limit"],
+    ["fastify", "fastify, headgate rateLimit", "fastify, @fastify/rate-limit"],
+    ["hono", "hono, headgate rateLimit", "hono, hono-rate-limiter"],
+  ];
+  const servers = await Promise.all(groups.flat().map(start));
+  const shed = servers.find(({ side }) => side === "node, headgate shed");
+  void fetch(shed.url).catch(() => {});
+  const cpu = new Map(servers.map(({ side }) => [side, []]));
+  const rps = new Map(servers.map(({ side }) => [side, []]));
+  for (const server of servers) await send(server, { connections: CONNECTIONS, duration: 2 * SECONDS });
+  for (let round = 0; round < ROUNDS; round++) {
+    for (const server of shuffle([...servers], random)) {
+      const before = await server.look();
+      const result = await send(server, { connections: CONNECTIONS, duration: SECONDS });
+      const after = await server.look();
+      const [wanted, others] = server === shed ? ["non2xx", "2xx"] : ["2xx", "non2xx"];
+      if (result[others] > 0 || result.errors > 0) throw new Error(`${server.side}: answers of another kind`);
+      cpu.get(server.side).push((after.cpuUs - before.cpuUs) / result[wanted]);
+      rps.get(server.side).push(result[wanted] / result.duration);
+    }
+    process.stderr.write(`  round ${round + 1}\n`);
   }
-  process.stderr.write(`  round ${round + 1}\n`);
-}
-for (const server of servers) server.stop();
+  for (const server of servers) server.stop();
 
-console.log("\n| server | CPU us/request, median | CPU / plain, 95 % | requests per second / plain, 95 % |");
-console.log("| --- | --- | --- | --- |");
-for (const [plain, ...others] of groups) {
-  console.log(`| ${plain} | ${f(median(cpu.get(plain)))} | 1 | 1 |`);
-  for (const side of others) {
-    const against = (values) => ratioInterval(values.get(side).map((v, i) => v / values.get(plain)[i]));
-    console.log(
-      `| ${side} | ${f(median(cpu.get(side)))} | ${range(against(cpu))} | ${range(against(rps))} |`,
-    );
+  console.log(
+    "\n| server | CPU us/request, median | CPU / plain, 95 % | requests per second / plain, 95 % |",
+  );
+  console.log("| --- | --- | --- | --- |");
+  for (const [plain, ...others] of groups) {
+    console.log(`| ${plain} | ${f(median(cpu.get(plain)))} | 1 | 1 |`);
+    for (const side of others) {
+      const against = (values) => ratioInterval(values.get(side).map((v, i) => v / values.get(plain)[i]));
+      console.log(
+        `| ${side} | ${f(median(cpu.get(side)))} | ${range(against(cpu))} | ${range(against(rps))} |`,
+      );
+    }
   }
 }
 
 // ---- overload
 
-const [open, guarded] = await Promise.all(["work, open", "work, headgate"].map(start));
-const p99 = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length * 0.99)];
-async function load(server, how) {
-  const times = [];
-  const answers = { served: 0, shed: 0 };
-  await send(server, { ...how, duration: OVERLOAD_SECONDS, timeout: 60 }, (status, ms) => {
-    if (status === 200) {
-      answers.served += 1;
-      times.push(ms);
-    } else answers.shed += 1;
-  });
-  return { p99: p99(times), median: median(times), ...answers };
-}
-const rows = { unloaded: [], overloaded: [], open: [] };
-for (let round = 0; round < OVERLOAD_ROUNDS; round++) {
-  rows.unloaded.push(await load(guarded, UNLOADED));
-  rows.overloaded.push(await load(guarded, OVERLOADED));
-  process.stderr.write(`  overload round ${round + 1}\n`);
-}
-rows.open.push(await load(open, OVERLOADED));
-const { counts } = await guarded.look();
-for (const server of [open, guarded]) server.stop();
+async function measureOverload() {
+  const [open, guarded] = await Promise.all(["work, open", "work, headgate"].map(start));
+  const p99 = (values) => values.toSorted((a, b) => a - b)[Math.floor(values.length * 0.99)];
+  async function load(server, how) {
+    const times = [];
+    const answers = { served: 0, shed: 0 };
+    await send(server, { ...how, duration: OVERLOAD_SECONDS, timeout: 60 }, (status, ms) => {
+      if (status === 200) {
+        answers.served += 1;
+        times.push(ms);
+      } else answers.shed += 1;
+    });
+    return { p99: p99(times), median: median(times), ...answers };
+  }
+  const rows = { unloaded: [], overloaded: [], open: [] };
+  for (let round = 0; round < OVERLOAD_ROUNDS; round++) {
+    rows.unloaded.push(await load(guarded, UNLOADED));
+    rows.overloaded.push(await load(guarded, OVERLOADED));
+    process.stderr.write(`  overload round ${round + 1}\n`);
+  }
+  rows.open.push(await load(open, OVERLOADED));
+  const { counts } = await guarded.look();
+  for (const server of [open, guarded]) server.stop();
 
-console.log(
-  `\nWork for 5 requests at a time, 40 ms each (${CAPACITY_RPS} a second), ${OVERLOAD_ROUNDS} rounds of ${OVERLOAD_SECONDS} s:`,
-);
-console.log("| load | served | shed | median ms | p99 ms |");
-console.log("| --- | --- | --- | --- | --- |");
-for (const [name, all] of Object.entries(rows)) {
-  const mid = (key) => f(median(all.map((row) => row[key])), 0);
-  const label = {
-    unloaded: "2 of 5 at a time, headgate",
-    overloaded: "10 x capacity, headgate",
-    open: "10 x capacity, open",
-  };
-  console.log(`| ${label[name]} | ${mid("served")} | ${mid("shed")} | ${mid("median")} | ${mid("p99")} |`);
+  console.log(
+    `\nWork for 5 requests at a time, 40 ms each (${CAPACITY_RPS} a second), ${OVERLOAD_ROUNDS} rounds of ${OVERLOAD_SECONDS} s:`,
+  );
+  console.log("| load | served | shed | median ms | p99 ms |");
+  console.log("| --- | --- | --- | --- | --- |");
+  for (const [name, all] of Object.entries(rows)) {
+    const mid = (key) => f(median(all.map((row) => row[key])), 0);
+    const label = {
+      unloaded: "2 of 5 at a time, headgate",
+      overloaded: "10 x capacity, headgate",
+      open: "10 x capacity, open",
+    };
+    console.log(`| ${label[name]} | ${mid("served")} | ${mid("shed")} | ${mid("median")} | ${mid("p99")} |`);
+  }
+  const ratio = ratioInterval(rows.overloaded.map((row, i) => row.p99 / rows.unloaded[i].p99));
+  console.log(`p99 of admitted requests, 10 x capacity / unloaded: ${range(ratio, 2)} (target: 1.5)`);
+  console.log(`held at the end: ${counts.active}; admitted ${counts.admitted}, failed ${counts.failed}`);
 }
-const ratio = ratioInterval(rows.overloaded.map((row, i) => row.p99 / rows.unloaded[i].p99));
-console.log(`p99 of admitted requests, 10 x capacity / unloaded: ${range(ratio, 2)} (target: 1.5)`);
-console.log(`held at the end: ${counts.active}; admitted ${counts.admitted}, failed ${counts.failed}`);
+
+const [part] = process.argv.slice(2);
+if (part !== "overload") await measureCost();
+if (part !== "cost") await measureOverload();
