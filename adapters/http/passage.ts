@@ -443,7 +443,6 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
     fallbackSeconds?: number,
   ): void {
     const gate = this.#gate;
-    const granted = this.#leases.length;
     this.#giveBack();
     this.#state = "refused";
     const retryAfterMs = lease?.retryAfterMs;
@@ -451,31 +450,25 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
       this.rejection = this.#describe(policy, template.status, reason, lease, retryAfterMs);
     }
     gate.countShed(this.rejection, policy?.name, reason, this.#priority);
-    this.refusal = this.#compose(policy, template, granted, lease, retryAfterMs, fallbackSeconds);
+    this.refusal = this.#compose(policy, template, lease, retryAfterMs, fallbackSeconds);
     this.#settle();
   }
 
   #compose(
     policy: PolicyGate<Raw> | undefined,
     template: RefusalTemplate,
-    granted: number,
     lease: RateLimitLease | undefined,
     retryAfterMs: number | undefined,
     fallbackSeconds: number | undefined,
   ): Refusal {
     const gate = this.#gate;
-    let leastSeconds = 0;
     const fields: (readonly [string, string])[] = [...template.fields];
+    // What the earlier policies had given has gone back.
+    const standings = (this.#standings ?? []).map((one) => one.policy.standing(one.lease) ?? one);
     const own = lease === undefined ? undefined : policy?.fields?.standing(lease);
-    if (own !== undefined || (granted > 0 && this.#standings !== undefined)) {
-      if (own !== undefined) this.#note(own);
-      const standings = this.#standings ?? [];
-      for (const { remaining, seconds = 0 } of standings) {
-        if (remaining === 0) leastSeconds = Math.max(leastSeconds, seconds);
-      }
-      fields.push(...this.#fields(standings, template.status, () => undefined));
-    }
-    const seconds = template.retryAfter(retryAfterMs, leastSeconds, gate.random, fallbackSeconds);
+    if (own !== undefined) standings.push(own);
+    if (standings.length > 0) fields.push(...this.#fields(standings, template.status, () => undefined));
+    const seconds = template.retryAfter(retryAfterMs, gate.random, fallbackSeconds);
     if (seconds !== undefined) fields.push(["retry-after", String(seconds)]);
     if (gate.exposeHeaders && seconds !== undefined) {
       const at = fields.findIndex(([name]) => name === EXPOSE);

@@ -19,6 +19,7 @@ export interface AdvertisedQuota {
 /** How one policy stands, as its lease tells it in the turn in which it was granted or refused. */
 export interface Standing {
   readonly policy: FieldPolicy;
+  readonly lease: RateLimitLease;
   readonly quota: number | undefined;
   readonly remaining: number;
   /** When more will be there, in seconds; undefined when unknown. */
@@ -54,6 +55,7 @@ export class FieldPolicy {
     const afterMs = lease.isAcquired ? lease.tryGetMetadata(MetadataName.resetAfter) : lease.retryAfterMs;
     return {
       policy: this,
+      lease,
       quota: this.#quota ?? lease.tryGetMetadata(MetadataName.limit),
       remaining: lease.isAcquired ? fieldInteger(remaining) : 0,
       seconds:

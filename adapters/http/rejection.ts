@@ -169,18 +169,16 @@ export class RefusalTemplate {
    * The value of `Retry-After` in seconds; undefined when the field is to be left out.
    *
    * @param knownMs - When to come back, as far as the limiter knows.
-   * @param leastSeconds - What another field of the same response has said already.
    */
   retryAfter(
     knownMs: number | undefined,
-    leastSeconds: number,
     random: () => number,
     fallbackSeconds: number = this.retryAfterSeconds,
   ): number | undefined {
     const isKnown = knownMs !== undefined && Number.isFinite(knownMs) && knownMs >= 0;
-    if (!isKnown && fallbackSeconds === 0 && leastSeconds === 0) return undefined;
+    if (!isKnown && fallbackSeconds === 0) return undefined;
     const known = isKnown ? Math.ceil(knownMs / 1000) : fallbackSeconds;
-    const base = Math.max(1, known, leastSeconds);
+    const base = Math.max(1, known);
     return Math.min(MAX_FIELD_INTEGER, base + this.#spread(base, random));
   }
 

@@ -432,6 +432,33 @@ describe("priorities", () => {
     ]);
   });
 
+  it("do not wait behind others unless their share is all of the limit", async () => {
+    using admission = createAdmission<Request>({
+      priority,
+      policies: [
+        {
+          name: "all",
+          kind: "concurrency",
+          limiter: new ConcurrencyLimiter({
+            permitLimit: 10,
+            queueLimit: 20,
+            queueProcessingOrder: "highestPriorityFirst",
+          }),
+          permits: ({ path }) => (path === "/critical" ? 7 : 1),
+          priorityShares: { low: 0.8 },
+        },
+      ],
+    });
+    expect((await admission.admit(of("critical"))).admitted).toBe(true);
+    const waiting = watch(admission.admit(of("critical")));
+    expect(await admission.admit(of("low"))).toMatchObject({
+      rejection: { reason: "priority_shed", waitedMs: 0 },
+    });
+    await flush();
+    expect(waiting.state).toBe("pending");
+    expect(admission.getStatistics().queued).toBe(1);
+  });
+
   it("fill shares of each key's limit", async () => {
     using admission = createAdmission<Request>({
       priority,

@@ -150,6 +150,7 @@ describe("the client in a Forwarded header", () => {
     'for="x, for="[2001:db8:1:2::5]:4711"',
     "for 1.2.3.4",
     "for=1.2.3.4;",
+    "for=1.1.1.1, for=1.2.3.4;",
     "for=1.2.3.4 for=5.6.7.8",
     "proto=http",
     "",

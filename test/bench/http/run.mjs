@@ -72,7 +72,6 @@ async function measureCost() {
   ];
   const servers = await Promise.all(groups.flat().map(start));
   const shed = servers.find(({ side }) => side === "node, headgate shed");
-  void fetch(shed.url).catch(() => {});
   const cpu = new Map(servers.map(({ side }) => [side, []]));
   const rps = new Map(servers.map(({ side }) => [side, []]));
   for (const server of servers) await send(server, { connections: CONNECTIONS, duration: 2 * SECONDS });

@@ -5,7 +5,8 @@ import { serve } from "@hono/node-server";
 import express from "express";
 import { rateLimit as expressRateLimit } from "express-rate-limit";
 import fastify from "fastify";
-import { concurrencyLimit, rateLimit } from "headgate/http";
+import { ConcurrencyLimiter } from "headgate";
+import { concurrencyLimit, createAdmission, rateLimit } from "headgate/http";
 import { expressAdmission } from "headgate/http/express";
 import { fastifyAdmission } from "headgate/http/fastify";
 import { honoAdmission } from "headgate/http/hono";
@@ -77,15 +78,10 @@ const sides = {
   "node, headgate concurrencyLimit": () => http.createServer(nodeListener(use(slots()), hello)),
   "node, headgate rateLimit": () => http.createServer(nodeListener(use(rate()), hello)),
   "node, headgate shed": () => {
-    const full = use(concurrencyLimit({ maxConcurrent: 1 }));
-    let isHeld = false;
-    return http.createServer(
-      nodeListener(full, (_, response) => {
-        // The first request stays, and holds the only slot.
-        if (isHeld) response.end("hello");
-        isHeld = true;
-      }),
-    );
+    const limiter = new ConcurrencyLimiter({ permitLimit: 1 });
+    limiter.attemptAcquire();
+    const policies = [{ name: "full", kind: "concurrency", limiter }];
+    return http.createServer(nodeListener(use(createAdmission({ policies })), hello));
   },
   express: () => overExpress(),
   "express, headgate rateLimit": () => overExpress(expressAdmission(use(rate()))),
