@@ -208,7 +208,9 @@ function addFields<Raw>(response: WritableResponse, passage: Passage<Raw>): void
     }
     // What is given here replaces what was set before, so it is put together.
     const given: Record<string, unknown> = hasFields ? { ...last } : {};
-    const keyOf = (name: string) => Object.keys(given).find((key) => key.toLowerCase() === name) ?? name;
+    const keys = Object.keys(given);
+    const keyOf = (name: string) =>
+      keys.find((key) => key.length === name.length && key.toLowerCase() === name) ?? name;
     const existing = (name: string) => text(given[keyOf(name)] ?? response.getHeader(name));
     for (const [name, value] of passage.fieldsFor(status, existing)) {
       const there = existing(name);

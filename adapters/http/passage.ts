@@ -12,7 +12,8 @@ import type { RequestView } from "./admission-request.js";
 import { boundedKey } from "./bounded-key.js";
 import { CLIENT_UNKNOWN, isPromise } from "./client-identity.js";
 import type { PolicyGate } from "./policy.js";
-import { rateLimitFields, type Standing } from "./rate-limit-fields.js";
+import type { Standing } from "./rate-limit-fields.js";
+import { composeRefusal, describeRefusal, fieldsOf } from "./refusing.js";
 import type { Refusal, RefusalTemplate, Rejection } from "./rejection.js";
 import { type KnownPassage, latestPassage } from "./request-passages.js";
 
@@ -206,23 +207,12 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
 
   /** The fields that tell of the limits, for an admitted request's response. */
   fieldsFor(status: number, existing: (name: string) => string | undefined): [string, string][] {
-    return this.#standings === undefined ? [] : this.#fields(this.#standings, status, existing);
+    return this.#standings === undefined ? [] : fieldsOf(this.#gate, this.#standings, status, existing);
   }
 
   /** Whether there is anything to tell of limits. */
   get hasFields(): boolean {
     return this.#standings !== undefined;
-  }
-
-  #fields(
-    standings: Standing[],
-    status: number,
-    existing: (name: string) => string | undefined,
-  ): [string, string][] {
-    const { headers, exposeHeaders } = this.#gate;
-    const fields = rateLimitFields(standings, headers, status, existing, () => Math.floor(Date.now() / 1000));
-    if (exposeHeaders && fields.length > 0) fields.push(exposed(fields, existing));
-    return fields;
   }
 
   #begin(): void {
@@ -445,78 +435,13 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
     const gate = this.#gate;
     this.#giveBack();
     this.#state = "refused";
-    const retryAfterMs = lease?.retryAfterMs;
+    const grounds = { gate, view: this.view, policy, template, reason, lease, key: this.#key };
     if (this.#isDescribed || template.custom !== undefined) {
-      this.rejection = this.#describe(policy, template.status, reason, lease, retryAfterMs);
+      this.rejection = describeRefusal(grounds, this.#priority, this.#waitedMs);
     }
     gate.countShed(this.rejection, policy?.name, reason, this.#priority);
-    this.refusal = this.#compose(policy, template, lease, retryAfterMs, fallbackSeconds);
+    this.refusal = composeRefusal(grounds, this.#standings, fallbackSeconds, this.rejection);
     this.#settle();
-  }
-
-  #compose(
-    policy: PolicyGate<Raw> | undefined,
-    template: RefusalTemplate,
-    lease: RateLimitLease | undefined,
-    retryAfterMs: number | undefined,
-    fallbackSeconds: number | undefined,
-  ): Refusal {
-    const gate = this.#gate;
-    const fields: (readonly [string, string])[] = [...template.fields];
-    // What the earlier policies had given has gone back.
-    const standings = (this.#standings ?? []).map((one) => one.policy.standing(one.lease) ?? one);
-    const own = lease === undefined ? undefined : policy?.fields?.standing(lease);
-    if (own !== undefined) standings.push(own);
-    if (standings.length > 0) fields.push(...this.#fields(standings, template.status, () => undefined));
-    const seconds = template.retryAfter(retryAfterMs, gate.random, fallbackSeconds);
-    if (seconds !== undefined) fields.push(["retry-after", String(seconds)]);
-    if (gate.exposeHeaders && seconds !== undefined) {
-      const at = fields.findIndex(([name]) => name === EXPOSE);
-      const names = at < 0 ? "Retry-After" : `Retry-After, ${(fields[at] as [string, string])[1]}`;
-      if (at >= 0) fields.splice(at, 1);
-      fields.push([EXPOSE, names]);
-    }
-    const { status, body, custom } = template;
-    const { rejection } = this;
-    return {
-      status,
-      fields,
-      body,
-      custom:
-        custom === undefined || rejection === undefined
-          ? undefined
-          : () => gate.customResponse(custom, rejection, fields),
-    };
-  }
-
-  /** What is known of the refusal, at this moment. */
-  #describe(
-    policy: PolicyGate<Raw> | undefined,
-    status: number,
-    reason: RejectionReason,
-    lease: RateLimitLease | undefined,
-    retryAfterMs: number | undefined,
-  ): Rejection {
-    const gate = this.#gate;
-    const limit = lease?.tryGetMetadata("LIMIT") as number | undefined;
-    const seen = policy?.statistics(this.#key);
-    const isKnown = seen !== undefined && limit !== undefined;
-    const scope = policy?.scope;
-    return {
-      policy: policy?.name,
-      scope: typeof scope === "function" ? "function" : scope,
-      key: policy === undefined ? undefined : this.#key,
-      reason,
-      active: isKnown ? Math.max(0, limit - seen.currentAvailablePermits) : gate.active,
-      queued: seen === undefined ? gate.queued : seen.currentQueuedCount,
-      limit,
-      waitedMs: this.#waitedMs,
-      retryAfterMs,
-      status,
-      priority: this.#priority,
-      method: this.view.method,
-      route: this.view.route,
-    };
   }
 
   /** A function that names keys or counts permits has failed; true when the policy is passed over. */
@@ -610,18 +535,6 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
     this.#gate.active -= 1;
     this.#gate.noteQuiet();
   }
-}
-
-const EXPOSE = "access-control-expose-headers";
-
-/** Lets pages of other origins read these fields. */
-function exposed(
-  fields: readonly (readonly [string, string])[],
-  existing: (name: string) => string | undefined,
-): [string, string] {
-  const there = (existing(EXPOSE) ?? "").toLowerCase();
-  const names = fields.map(([name]) => name).filter((name) => !there.split(/\s*,\s*/).includes(name));
-  return [EXPOSE, names.join(", ")];
 }
 
 function checkedKey(key: string | undefined): string | undefined {
