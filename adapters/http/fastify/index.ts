@@ -65,12 +65,8 @@ export function fastifyAdmission<Request extends FastifyRequestLike>(
   const fastify = instance as FastifyLike;
   fastify.addHook(hook, (request: Request, reply: FastifyReplyLike, next: (error?: Error) => void) => {
     const { headgate } = (request.routeOptions.config ?? {}) as { headgate?: false | readonly string[] };
-    const view = new FastifyRequestView(
-      request,
-      request.raw as NodeRequest,
-      reply.raw as NodeResponse,
-      headgate,
-    );
+    const raw = request.raw as NodeRequest;
+    const view = new FastifyRequestView(request, raw, reply.raw as NodeResponse, headgate);
     guard(admission, view, {
       admitted: () => next(),
       failed: (error) => next(error as Error),
@@ -94,7 +90,7 @@ export function fastifyAdmission<Request extends FastifyRequestLike>(
   done();
 }
 
-// What fastify-plugin says, too: hooks are for the instance that registers the plugin, and not for a child of its own.
+// What fastify-plugin says, too: its hooks are for whoever registers it, and not for a child of its own.
 Object.assign(fastifyAdmission, {
   [Symbol.for("skip-override")]: true,
   [Symbol.for("fastify.display-name")]: "headgate",
