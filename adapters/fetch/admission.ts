@@ -1,0 +1,78 @@
+import type { RateLimitLease } from "headgate";
+
+/** Whoever counts calls that hold a lease. */
+export interface AdmissionOwner {
+  /** A lease has gone back. */
+  ended(admission: Admission): void;
+}
+
+/** The lease of a call that was let through, from the grant until it goes back. */
+export class Admission {
+  readonly #owner: AdmissionOwner;
+  readonly #lease: RateLimitLease;
+  #signal: AbortSignal | undefined;
+  #isOver = false;
+  #isCostPending = false;
+  /** When the body began to hold it, by the clock of the wrapper. */
+  heldSince = 0;
+
+  constructor(owner: AdmissionOwner, lease: RateLimitLease) {
+    this.#owner = owner;
+    this.#lease = lease;
+  }
+
+  /**
+   * Charges what the call turned out to cost, now or when it is known; the lease is kept until then. What is not a count of
+   * permits changes nothing, since servers have a hand in it: the estimate stays charged.
+   */
+  charge(actualPermits: number | undefined | PromiseLike<number | undefined>): void {
+    if (typeof actualPermits === "object") {
+      this.#isCostPending = true;
+      actualPermits.then(this.#settle, () => this.#settle(undefined));
+    } else if (Number.isSafeInteger(actualPermits) && (actualPermits as number) >= 0) {
+      this.#lease.adjust(actualPermits as number);
+    }
+  }
+
+  readonly #settle = (actualPermits: number | undefined): void => {
+    this.#isCostPending = false;
+    if (typeof actualPermits === "number") this.charge(actualPermits);
+    if (this.#isOver) this.#giveBack();
+  };
+
+  /** Has the lease go back when the caller's signal is aborted, whether or not anybody reads the body then. */
+  watch(signal: AbortSignal | undefined): void {
+    if (signal === undefined || this.#isOver) return;
+    if (signal.aborted) {
+      this.end();
+      return;
+    }
+    this.#signal = signal;
+    signal.addEventListener("abort", this.end, { once: true });
+  }
+
+  /** The work is over: the lease goes back. Only the first call counts. */
+  readonly end = (): void => {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#signal?.removeEventListener("abort", this.end);
+    this.#signal = undefined;
+    if (!this.#isCostPending) this.#giveBack();
+  };
+
+  /** Nothing came of it: the permits go back as far as they can. */
+  undo(): void {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#lease.adjust(0);
+    this.#giveBack();
+  }
+
+  #giveBack(): void {
+    try {
+      this.#lease.dispose();
+    } finally {
+      this.#owner.ended(this);
+    }
+  }
+}
