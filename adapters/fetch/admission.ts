@@ -26,9 +26,9 @@ export class Admission {
    * permits changes nothing, since servers have a hand in it: the estimate stays charged.
    */
   charge(actualPermits: number | undefined | PromiseLike<number | undefined>): void {
-    if (typeof actualPermits === "object") {
+    if (typeof (actualPermits as PromiseLike<number> | undefined)?.then === "function") {
       this.#isCostPending = true;
-      actualPermits.then(this.#settle, () => this.#settle(undefined));
+      Promise.resolve(actualPermits).then(this.#settle, () => this.#settle(undefined));
     } else if (Number.isSafeInteger(actualPermits) && (actualPermits as number) >= 0) {
       this.#lease.adjust(actualPermits as number);
     }

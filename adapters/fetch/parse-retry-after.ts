@@ -18,9 +18,17 @@ export interface ParseRetryAfterOptions {
   readonly maxMs?: number | undefined;
 }
 
-/** Spaces and tabs around a header's value do not belong to it. */
+function isBlank(character: string | undefined): boolean {
+  return character === " " || character === "\t";
+}
+
+/** Spaces and tabs around a header's value do not belong to it. No pattern: those take the square of the length. */
 export function trim(value: string): string {
-  return value.replace(/^[ \t]+|[ \t]+$/g, "");
+  let start = 0;
+  let end = value.length;
+  while (isBlank(value[start])) start += 1;
+  while (end > start && isBlank(value[end - 1])) end -= 1;
+  return value.slice(start, end);
 }
 
 /** A whole number of seconds in milliseconds, at most `maxMs`. */
