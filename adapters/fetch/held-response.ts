@@ -17,11 +17,17 @@
 /** What happens at the end of a body, however it comes; it may be told more than once. */
 type End = () => void;
 
+/** Statuses that say that there is no body; a `Response` cannot be made with one. */
+const NO_BODY = [204, 205, 304];
+
 /** Whether a response has a body that can be handed on in a response of its own. */
-export function canHold(response: Response): boolean {
+export function canHold(response: Response, request: { readonly method: string }): boolean {
   const { body, status, type } = response;
   return (
     body !== null &&
+    // Browsers have a body for these too; it is empty, so nobody thinks of reading it.
+    request.method !== "HEAD" &&
+    !NO_BODY.includes(status) &&
     // Some hosts have no such property; some clients bring their own fetch, with bodies that are no web streams.
     typeof body?.getReader === "function" &&
     !body.locked &&

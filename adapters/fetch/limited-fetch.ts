@@ -386,7 +386,7 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
       const { hold = "body", actualPermits } = this.#options;
       const until = call.limits?.hold ?? (typeof hold === "function" ? hold(response, call) : hold);
       checkChoice("hold", until, ["headers", "body"]);
-      const holds = until === "body" && !this.#isDisposed && canHold(response);
+      const holds = until === "body" && !this.#isDisposed && canHold(response, call);
       if (holds) received = holdResponse(response, admission.end);
       if (actualPermits !== undefined) admission.charge(actualPermits(received, call));
       if (holds) {

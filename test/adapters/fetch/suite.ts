@@ -524,5 +524,5 @@ export async function runAll(server: string): Promise<string> {
   }
   if (failed.length > 0)
     throw new Error(`${failed.length} of ${behaviours.length} failed:\n${failed.join("\n")}`);
-  return `${behaviours.length} behaviours`;
+  return `${behaviours.length} behaviours of fetch`;
 }

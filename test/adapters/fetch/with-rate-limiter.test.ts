@@ -498,6 +498,7 @@ describe("the lease and the body", () => {
       },
     ],
     ["a body that is no web stream", () => Object.defineProperty(new Response("x"), "body", { value: {} })],
+    ["a body with status 204", () => Object.defineProperty(new Response("x"), "status", { value: 204 })],
     ["an opaque response", () => Object.defineProperty(new Response("x"), "type", { value: "opaque" })],
     ["an upgrade", () => Object.defineProperty(new Response("x"), "status", { value: 101 })],
   ];
@@ -508,6 +509,14 @@ describe("the lease and the body", () => {
     const original = make();
     stub.sent[0]?.respond(original);
     expect(await promise).toBe(original);
+    idle(limited);
+  });
+
+  it("a body that HEAD has in some hosts holds nothing", async () => {
+    const limited = withRateLimiter(stub.fetch, concurrency(1));
+    await answered(limited(URL_A, { method: "head" }), "");
+    idle(limited);
+    await answered(limited(new Request(URL_A, { method: "HEAD" })), "");
     idle(limited);
   });
 
