@@ -251,7 +251,10 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
 
   /** The limiter of a call; undefined for a call that is not limited. */
   #limiterOf(call: CallView<Resource>): Pausable | undefined {
-    if (this.#limiter instanceof RateLimiter) return this.#limiter;
+    if (this.#limiter instanceof RateLimiter) {
+      if (call.limits?.partition === undefined) return this.#limiter;
+      throw new TypeError("init.headgate.partition needs a PartitionedRateLimiter.");
+    }
     const { partition } = this.#options;
     const resource =
       call.limits?.partition ?? (partition === undefined ? (call.origin as Resource) : partition(call));

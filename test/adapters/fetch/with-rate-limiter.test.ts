@@ -464,7 +464,10 @@ describe("the lease and the body", () => {
   });
 
   it("works where the host has no streams of bytes", async () => {
-    const Native = ReadableStream;
+    const Native = ReadableStream as new (
+      source: UnderlyingSource,
+      strategy?: QueuingStrategy,
+    ) => ReadableStream;
     const { stream } = pieces("a", "b");
     const limited = withRateLimiter(stub.fetch, concurrency(1));
     const promise = limited(URL_A);
@@ -1075,6 +1078,9 @@ describe("what is wrong with the arguments is said at once", () => {
     await expect(withLimits({ priority: 1.5 })).rejects.toThrow("priority must be a safe integer; got 1.5.");
     await expect(withLimits({ deadline: Number.NaN })).rejects.toThrow("deadline must be a finite number");
     await expect(withLimits({ permits: 2 })).rejects.toThrow(RangeError);
+    await expect(withLimits({ partition: "x" })).rejects.toThrow(
+      "init.headgate.partition needs a PartitionedRateLimiter.",
+    );
     await limited.drain();
     idle(limited);
     expect(stub.sent).toHaveLength(0);
