@@ -1,4 +1,5 @@
 import type { RateLimitLease } from "headgate";
+import type { BodyCopy } from "./held-response.js";
 
 /** Whoever counts calls that hold a lease. */
 export interface AdmissionOwner {
@@ -15,6 +16,8 @@ export class Admission {
   #isCostPending = false;
   /** When the body began to hold it, by the clock of the wrapper. */
   heldSince = 0;
+  /** The copy of the body that the cost is read from. */
+  copy: BodyCopy | undefined = undefined;
 
   constructor(owner: AdmissionOwner, lease: RateLimitLease) {
     this.#owner = owner;
@@ -35,6 +38,7 @@ export class Admission {
   }
 
   readonly #settle = (actualPermits: number | undefined): void => {
+    if (!this.#isCostPending) return;
     this.#isCostPending = false;
     if (typeof actualPermits === "number") this.charge(actualPermits);
     if (this.#isOver) this.#giveBack();
@@ -58,7 +62,15 @@ export class Admission {
     this.#signal?.removeEventListener("abort", this.end);
     this.#signal = undefined;
     if (!this.#isCostPending) this.#giveBack();
+    // Where the body is over, so is the copy. Else nobody may read the body any more, and the copy would never end.
+    else this.copy?.fail(new Error("The body has not been read to its end."));
   };
+
+  /** The lease goes back whatever is still to come. */
+  expire(): void {
+    this.#isCostPending = false;
+    this.end();
+  }
 
   /** Nothing came of it: the permits go back as far as they can. */
   undo(): void {

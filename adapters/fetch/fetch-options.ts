@@ -20,9 +20,10 @@ export interface FetchLimiterOptions {
   readonly permits?: number | ((request: OutgoingRequest) => number) | undefined;
   /**
    * What a call cost after all, for costs that only the answer tells, such as the tokens of a language model. It is called at
-   * the headers, and may return a promise; the lease is held until that is settled. To read the body, read
-   * `response.clone()`: the response itself is the caller's. When it returns no integer of at least 0, or its promise is
-   * rejected, what was acquired stays charged. What it throws is the caller's error.
+   * the headers, and may return a promise; the lease is held until that is settled. The response it gets is a copy, whose body
+   * comes as the caller reads the real one: read it, and begin before you await anything else. When it returns no integer
+   * of at least 0, or its promise is rejected, as when the caller leaves the body, what was acquired stays charged. What
+   * it throws is the caller's error.
    */
   readonly actualPermits?:
     | ((response: Response, request: OutgoingRequest) => number | undefined | PromiseLike<number | undefined>)

@@ -55,7 +55,7 @@ export class HeldBodies {
 
   /** Ends all holds; the bodies go on. */
   endAll(): void {
-    for (const admission of [...this.#held]) admission.end();
+    for (const admission of [...this.#held]) admission.expire();
   }
 
   get #oldest(): Admission | undefined {
@@ -76,7 +76,7 @@ export class HeldBodies {
     while (oldest !== undefined && now - oldest.heldSince >= this.#maxHoldMs) {
       this.expired += 1;
       this.#held.delete(oldest);
-      oldest.end();
+      oldest.expire();
       oldest = this.#oldest;
     }
     if (oldest !== undefined && this.#timer === undefined) this.#arm(oldest);

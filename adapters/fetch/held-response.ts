@@ -50,7 +50,11 @@ function byteStream(source: Omit<UnderlyingByteSource, "type">): ReadableStream<
 }
 
 /** The same bytes, asked for only when they are asked for. */
-function passThrough(body: ReadableStream<Uint8Array>, end: End): ReadableStream<Uint8Array<ArrayBuffer>> {
+function passThrough(
+  body: ReadableStream<Uint8Array>,
+  end: End,
+  copy: BodyCopy | undefined,
+): ReadableStream<Uint8Array<ArrayBuffer>> {
   const reader = body.getReader();
   return byteStream({
     async pull(controller: ReadableByteStreamController) {
@@ -58,6 +62,7 @@ function passThrough(body: ReadableStream<Uint8Array>, end: End): ReadableStream
         for (;;) {
           const { done, value } = await reader.read();
           if (done) {
+            copy?.close();
             end();
             controller.close();
             // Whoever waits with a buffer of its own is told only then.
@@ -66,10 +71,12 @@ function passThrough(body: ReadableStream<Uint8Array>, end: End): ReadableStream
           }
           // A stream of bytes takes no empty pieces.
           if (value.byteLength === 0) continue;
+          copy?.add(value);
           controller.enqueue(value as Uint8Array<ArrayBuffer>);
           return;
         }
       } catch (error) {
+        copy?.fail(error);
         end();
         // The server need not send what nobody can read.
         reader.cancel(error).catch(() => {});
@@ -80,6 +87,7 @@ function passThrough(body: ReadableStream<Uint8Array>, end: End): ReadableStream
       try {
         await reader.cancel(reason);
       } finally {
+        copy?.fail(reason);
         end();
       }
     },
@@ -103,9 +111,53 @@ function dress(
   });
 }
 
+/**
+ * A second response, whose body comes as the caller reads the first one. Unlike a clone it reads nothing by itself, and the
+ * caller can leave its body: of two clones, the cancellation of one is not over before the other one is at its end.
+ */
+export class BodyCopy {
+  readonly response: Response;
+  readonly #stream: ReadableStream<Uint8Array<ArrayBuffer>>;
+  #controller: ReadableStreamDefaultController<Uint8Array<ArrayBuffer>> | undefined;
+
+  constructor(original: Response) {
+    const { status, statusText, headers } = original;
+    this.#stream = new ReadableStream({
+      start: (controller) => {
+        this.#controller = controller;
+      },
+      cancel: () => {
+        this.#controller = undefined;
+      },
+    });
+    this.response = dress(new Response(this.#stream, { status, statusText, headers }), original);
+  }
+
+  /** Whether somebody has begun to read it. */
+  get isRead(): boolean {
+    return this.#stream.locked || this.response.bodyUsed;
+  }
+
+  /** Copies a piece: the piece itself is handed on. */
+  add(piece: Uint8Array): void {
+    this.#controller?.enqueue(piece.slice() as Uint8Array<ArrayBuffer>);
+  }
+
+  close(): void {
+    this.#controller?.close();
+    this.#controller = undefined;
+  }
+
+  /** There is no more to come, and it is not complete. Does nothing when it is. */
+  fail(error: unknown): void {
+    this.#controller?.error(error);
+    this.#controller = undefined;
+  }
+}
+
 /** The same response, and `end` is called when its body has been read, was cancelled, or failed. */
-export function holdResponse(response: Response, end: End): Response {
+export function holdResponse(response: Response, end: End, copy?: BodyCopy): Response {
   const { status, statusText, headers } = response;
-  const body = passThrough(response.body as ReadableStream<Uint8Array>, end);
+  const body = passThrough(response.body as ReadableStream<Uint8Array>, end, copy);
   return dress(new Response(body, { status, statusText, headers }), response);
 }

@@ -36,7 +36,7 @@ import type {
   PartitionedFetchLimiterOptions,
 } from "./fetch-options.js";
 import { HeldBodies } from "./held-bodies.js";
-import { canHold, holdResponse } from "./held-response.js";
+import { BodyCopy, canHold, holdResponse } from "./held-response.js";
 import { CallView, type LimitedRequestInit } from "./outgoing-request.js";
 import { rejection, rejectionError } from "./rejection.js";
 import { HintReader } from "./server-hints.js";
@@ -389,10 +389,14 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
       const { hold = "body", actualPermits } = this.#options;
       const until = call.limits?.hold ?? (typeof hold === "function" ? hold(response, call) : hold);
       checkChoice("hold", until, ["headers", "body"]);
-      const holds = until === "body" && !this.#isDisposed && canHold(response, call);
-      if (holds) received = holdResponse(response, admission.end);
-      if (actualPermits !== undefined) admission.charge(actualPermits(received, call));
-      if (holds) {
+      const mayHold = canHold(response, call);
+      const copy = actualPermits !== undefined && mayHold ? new BodyCopy(response) : undefined;
+      if (actualPermits !== undefined) admission.charge(actualPermits(copy?.response ?? response, call));
+      const isRead = copy?.isRead === true;
+      if (isRead) admission.copy = copy;
+      else copy?.fail(new TypeError("The body has to be read from the first, before anything is awaited."));
+      if (mayHold && (until === "body" || isRead) && !this.#isDisposed) {
+        received = holdResponse(response, admission.end, admission.copy);
         this.#held.add(admission);
         admission.watch(signal);
       } else {

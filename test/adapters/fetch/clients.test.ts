@@ -300,6 +300,29 @@ describe.each(clients)("$name", ({ make, shownAs, status }) => {
   });
 });
 
+it("most clients try a thrown refusal again", async () => {
+  const tries = await Promise.all(
+    clients.map(async ({ name, make }) => {
+      const limiter = new ConcurrencyLimiter({ permitLimit: 1 });
+      using _held = limiter.attemptAcquire();
+      const { counts, gated } = counting(limiter);
+      await expect(make(gated)()).rejects.toBeDefined();
+      expect(counts.sent).toBe(0);
+      return [name, counts.calls];
+    }),
+  );
+  // docs/fetch.md shows these numbers.
+  expect(Object.fromEntries(tries)).toEqual({
+    openai: 3,
+    "@anthropic-ai/sdk": 3,
+    stripe: 3,
+    "@octokit/core": 1,
+    "openapi-fetch": 1,
+    ky: 3,
+    "@supabase/supabase-js": 4,
+  });
+});
+
 it("openai tries a thrown refusal again, and does not take it for a time-out", async () => {
   const limiter = new ConcurrencyLimiter({ permitLimit: 1 });
   const { counts, gated } = counting(limiter);
@@ -376,7 +399,7 @@ it("tokens that openai reports are what a call costs", async () => {
   const limited = withRateLimiter(fetch, limiter, {
     permits: ({ init }) => Math.ceil(String(init?.body).length / 4) + 300,
     actualPermits: async (response) =>
-      ((await response.clone().json()) as { usage?: { total_tokens?: number } }).usage?.total_tokens,
+      ((await response.json()) as { usage?: { total_tokens?: number } }).usage?.total_tokens,
   });
   const client = new OpenAI({ apiKey: "key", baseURL: `${url()}/v1`, fetch: limited });
   await client.chat.completions.create({ model: "m", messages: [{ role: "user", content: "hello" }] });
@@ -384,14 +407,40 @@ it("tokens that openai reports are what a call costs", async () => {
   expect(limiter.getStatistics().currentAvailablePermits).toBe(960);
 });
 
-it("openai hands the limits of a single call on", async () => {
+it("a stream that is left keeps its estimate charged, and holds nothing", async () => {
+  const limiter = new TokenBucketRateLimiter({
+    tokenLimit: 1000,
+    tokensPerPeriod: 1,
+    replenishmentPeriodMs: 3_600_000,
+  });
+  const limited = withRateLimiter(fetch, limiter, {
+    permits: 300,
+    actualPermits: async (response) => (await response.text()).length,
+  });
+  const client = new OpenAI({ apiKey: "key", baseURL: `${url()}/v1`, fetch: limited });
+  const stream = await client.chat.completions.create({
+    model: "m",
+    messages: [{ role: "user", content: "hello" }],
+    stream: true,
+  });
+  for await (const _event of stream) break;
+  await limited.drain();
+  expect(limiter.getStatistics().currentAvailablePermits).toBe(700);
+});
+
+it("openai and anthropic hand the limits of a single call on", async () => {
   const limiter = new ConcurrencyLimiter({ permitLimit: 3 });
   const limited = withRateLimiter(fetch, limiter);
-  const client = new OpenAI({ apiKey: "key", baseURL: `${url()}/v1`, fetch: limited });
+  const clients = [
+    new OpenAI({ apiKey: "key", baseURL: url(), fetch: limited }),
+    new Anthropic({ apiKey: "key", baseURL: url(), fetch: limited }),
+  ];
   // Its type has no such member.
   const fetchOptions: object = { headgate: { permits: 3 } };
-  const response = await client.models.list({ fetchOptions }).asResponse();
-  expect(limiter.getStatistics().currentAvailablePermits).toBe(0);
-  await response.text();
-  expect(limiter.getStatistics().currentAvailablePermits).toBe(3);
+  for (const client of clients) {
+    const response = await client.get("/v1/models", { fetchOptions }).asResponse();
+    expect(limiter.getStatistics().currentAvailablePermits).toBe(0);
+    await response.text();
+    expect(limiter.getStatistics().currentAvailablePermits).toBe(3);
+  }
 });

@@ -467,7 +467,7 @@ export const behaviours: readonly Behaviour[] = [
       });
       const limited = withRateLimiter(fetch, limiter, {
         permits: 300,
-        actualPermits: async (response) => ((await response.clone().json()) as { used: number }).used,
+        actualPermits: async (response) => ((await response.json()) as { used: number }).used,
       });
       const response = await limited(`${server}/echo`, { method: "POST", body: '{"used":40}' });
       same(await response.json(), { used: 40 }, "the body");

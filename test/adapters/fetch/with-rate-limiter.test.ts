@@ -10,8 +10,10 @@ import {
   shadowed,
   TokenBucketRateLimiter,
 } from "headgate";
+import { AdaptiveConcurrencyLimiter } from "headgate/adaptive";
 import {
   type FetchLike,
+  type FetchLimiterOptions,
   forSdk,
   type OutgoingRequest,
   type RateLimitedFetch,
@@ -667,6 +669,106 @@ describe("the cost that only the answer tells", () => {
     },
   );
 
+  /** A wrapped fetch that charges a token for each character of the body. */
+  const byLength = (limiter: RateLimiter, options: FetchLimiterOptions = {}) =>
+    withRateLimiter(stub.fetch, limiter, {
+      permits: 500,
+      actualPermits: async (response) => (await response.text()).length,
+      ...options,
+    });
+
+  it.each(["body", "headers"] as const)(
+    "is read from a copy, which comes as the caller reads; hold: %s",
+    async (hold) => {
+      const { state, stream } = pieces("ab", "cd", "e");
+      const limiter = bucket();
+      const limited = byLength(limiter, { hold });
+      const response = await answered(limited(URL_A), stream, { status: 201, headers: { a: "1" } });
+      await flush();
+      expect(state.pulled).toBe(0);
+      expect([response.status, response.headers.get("a")]).toEqual([201, "1"]);
+      expect(limited.getStatistics()).toMatchObject({ active: 1, heldBodies: 1 });
+      expect(await response.text()).toBe("abcde");
+      await limited.drain();
+      expect(left(limiter)).toBe(995);
+    },
+  );
+
+  it("is the estimate when the caller leaves the body, and nobody else reads it", async () => {
+    const { state, stream } = pieces("ab", "cd");
+    const limiter = bucket();
+    const limited = byLength(limiter);
+    const response = await answered(limited(URL_A), stream);
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+    await reader.read();
+    await reader.cancel("enough");
+    expect(state).toEqual({ pulled: 1, cancelled: "enough" });
+    await limited.drain();
+    expect(left(limiter)).toBe(500);
+  });
+
+  it("is the estimate when the call is aborted, the body fails or is left alone for too long", async () => {
+    const limiter = bucket();
+    const limited = byLength(limiter, { permits: 100, maxHoldMs: 50 });
+    const controller = new AbortController();
+    await answered(limited(URL_A, { signal: controller.signal }), "abc");
+    controller.abort();
+    await limited.drain();
+    const broken = new ReadableStream({
+      pull() {
+        throw new Error("broken");
+      },
+    });
+    await expect((await answered(limited(URL_A), broken)).text()).rejects.toThrow("broken");
+    await limited.drain();
+    const response = await answered(limited(URL_A), "abc");
+    clock.advance(50);
+    await limited.drain();
+    expect(limited.getStatistics().totalExpiredHolds).toBe(1);
+    expect(await response.text()).toBe("abc");
+    expect(left(limiter)).toBe(700);
+  });
+
+  it("that never comes is waited for no longer than maxHoldMs", async () => {
+    const limited = withRateLimiter(stub.fetch, bucket(), {
+      actualPermits: () => new Promise<never>(() => {}),
+      maxHoldMs: 50,
+    });
+    const response = await answered(limited(URL_A), "abc");
+    clock.advance(50);
+    idle(limited);
+    expect(await response.text()).toBe("abc");
+  });
+
+  it("is the estimate for who begins to read too late, and the caller gets the body all the same", async () => {
+    const limiter = bucket();
+    const limited = byLength(limiter, {
+      actualPermits: async (response) => {
+        await flush();
+        return (await response.text()).length;
+      },
+    });
+    const response = await answered(limited(URL_A), "abc");
+    expect(await response.text()).toBe("abc");
+    await limited.drain();
+    expect(left(limiter)).toBe(500);
+  });
+
+  it("may be known before the end", async () => {
+    const { stream } = pieces("ab", "cd");
+    const limiter = bucket();
+    const limited = byLength(limiter, {
+      actualPermits: async (response) => {
+        for await (const piece of response.body ?? []) return piece.byteLength;
+        return undefined;
+      },
+    });
+    const response = await answered(limited(URL_A), stream);
+    expect(await response.text()).toBe("abcd");
+    await limited.drain();
+    expect(left(limiter)).toBe(998);
+  });
+
   it("that throws is the caller's error, and the lease goes back", async () => {
     const error = new Error("cost");
     const limited = withRateLimiter(stub.fetch, concurrency(1), {
@@ -1000,6 +1102,39 @@ describe("outcomes", () => {
       "failure",
       "ignored",
     ]);
+  });
+});
+
+describe("an adaptive limiter", () => {
+  it("learns how long the server took to the headers: no wait before, and no body after", async () => {
+    const samples: unknown[] = [];
+    const limit = {
+      limit: 1,
+      onSample: (startTime: number, rtt: number, _inFlight: number, outcome: string) =>
+        samples.push([startTime, rtt, outcome]),
+      onChange: () => () => {},
+    };
+    const limiter = new AdaptiveConcurrencyLimiter({ limit, queueLimit: 5, clock });
+    const limited = withRateLimiter(stub.fetch, limiter);
+    const first = limited(URL_A);
+    const second = limited(URL_A);
+    clock.advance(40);
+    await (await answered(first, "x")).text();
+    await flush();
+    clock.advance(15);
+    const response = await answered(second, "x");
+    clock.advance(1000);
+    expect(samples).toHaveLength(1);
+    await response.text();
+    const third = limited(URL_A);
+    clock.advance(5);
+    await (await answered(third, "x", { status: 429, headers: { "retry-after": "3" } })).text();
+    expect(samples).toEqual([
+      [0, 40, "success"],
+      [40, 15, "success"],
+      [1055, 5, "dropped"],
+    ]);
+    expect(limiter.attemptAcquire().reason).toBe("server_pause");
   });
 });
 
