@@ -31,11 +31,6 @@ export function trim(value: string): string {
   return value.slice(start, end);
 }
 
-/** A whole number of seconds in milliseconds, at most `maxMs`. */
-export function secondsToMs(seconds: number, maxMs: number): number {
-  return Math.min(seconds * 1000, maxMs);
-}
-
 /** When the response was made, by its own clock; the present where it does not say. */
 export function dateOf(date: string | null | undefined, now: number): number {
   return (typeof date === "string" ? parseHttpDate(trim(date), now) : undefined) ?? now;
@@ -81,7 +76,7 @@ export function parseRetryAfter(
   if (value === null || value === undefined) return undefined;
   if (typeof value !== "string") throw wrongType("value", "a string, or null", value);
   const text = trim(value);
-  if (/^\d+$/.test(text)) return secondsToMs(Number(text), maxMs);
+  if (/^\d+$/.test(text)) return Math.min(Number(text) * 1000, maxMs);
   const moment = parseHttpDate(text, dateOf(date, now));
   return moment === undefined ? undefined : Math.min(Math.max(moment - dateOf(date, now), 0), maxMs);
 }

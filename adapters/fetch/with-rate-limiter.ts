@@ -11,7 +11,7 @@ import { LimitedFetch } from "./limited-fetch.js";
 import type { LimitedRequestInit } from "./outgoing-request.js";
 
 /**
- * A `fetch` with a limiter before it; see {@link withRateLimiter}.
+ * A `fetch` with a limiter before it; see `withRateLimiter`.
  *
  * @public
  */

@@ -1,7 +1,7 @@
 import type { FetchLike } from "headgate/fetch";
 
 /** One call that the stub has been sent, to be answered by the test. */
-export interface Sent {
+interface Sent {
   readonly input: string | URL | Request;
   readonly init: RequestInit | undefined;
   answer(body?: BodyInit | null, init?: ResponseInit): void;

@@ -511,18 +511,3 @@ export const behaviours: readonly Behaviour[] = [
     },
   ],
 ];
-
-/** Runs all of it; tells of each failure by name. */
-export async function runAll(server: string): Promise<string> {
-  const failed: string[] = [];
-  for (const [name, show] of behaviours) {
-    try {
-      await show(server);
-    } catch (error) {
-      failed.push(`${name}\n  ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`);
-    }
-  }
-  if (failed.length > 0)
-    throw new Error(`${failed.length} of ${behaviours.length} failed:\n${failed.join("\n")}`);
-  return `${behaviours.length} behaviours of fetch`;
-}
