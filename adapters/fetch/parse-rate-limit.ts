@@ -70,8 +70,10 @@ function members(field: string | null): [name: string, parameters: ReadonlyMap<s
 }
 
 function fromList(headers: Pick<Headers, "get">): ServerQuota[] {
+  const quotas = members(headers.get("ratelimit"));
+  if (quotas.length === 0) return [];
   const policies = new Map(members(headers.get("ratelimit-policy")));
-  return members(headers.get("ratelimit")).flatMap(([name, parameters]) => {
+  return quotas.flatMap(([name, parameters]) => {
     const remaining = counts(parameters, ["r", "a"]);
     const reset = counts(parameters, ["t", "w"]);
     if (remaining === undefined || remaining[0] === undefined || reset === undefined) return [];

@@ -148,13 +148,12 @@ export class HintReader {
       if (source === "retry-after") return parseRetryAfter(value, { date: headers.get("date") });
       return /^\d+(\.\d+)?$/.test(trim(value)) ? proper(Number(trim(value))) : undefined;
     }
-    // What a cache kept was true when the answer was made.
-    if (Number(headers.get("age") ?? 0) > 0) return undefined;
     let longest: number | undefined;
     for (const { remaining, resetMs } of parseRateLimit(headers, source)) {
       if (remaining === 0 && resetMs !== undefined) longest = Math.max(longest ?? 0, resetMs);
     }
-    return longest;
+    // What a cache kept was true when the answer was made.
+    return longest !== undefined && Number(headers.get("age") ?? 0) > 0 ? undefined : longest;
   }
 
   #lengthen(pauseMs: number): number {
