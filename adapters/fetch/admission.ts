@@ -14,6 +14,10 @@ export class Admission {
   #signal: AbortSignal | undefined;
   #isOver = false;
   #isCostPending = false;
+  get isCostPending(): boolean {
+    return this.#isCostPending;
+  }
+
   /** When the body began to hold it, by the clock of the wrapper. */
   heldSince = 0;
   /** The copy of the body that the cost is read from. */
@@ -40,8 +44,11 @@ export class Admission {
   readonly #settle = (actualPermits: number | undefined): void => {
     if (!this.#isCostPending) return;
     this.#isCostPending = false;
-    if (typeof actualPermits === "number") this.charge(actualPermits);
-    if (this.#isOver) this.#giveBack();
+    try {
+      if (typeof actualPermits === "number") this.charge(actualPermits);
+    } finally {
+      if (this.#isOver) this.#giveBack();
+    }
   };
 
   /** Has the lease go back when the caller's signal is aborted, whether or not anybody reads the body then. */
@@ -68,16 +75,16 @@ export class Admission {
 
   /** The lease goes back whatever is still to come. */
   expire(): void {
+    const awaitsCost = this.#isCostPending;
     this.#isCostPending = false;
-    this.end();
+    if (this.#isOver && awaitsCost) this.#giveBack();
+    else this.end();
   }
 
   /** Nothing came of it: the permits go back as far as they can. */
   undo(): void {
-    if (this.#isOver) return;
-    this.#isOver = true;
     this.#lease.adjust(0);
-    this.#giveBack();
+    this.end();
   }
 
   #giveBack(): void {

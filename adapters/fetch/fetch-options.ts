@@ -39,7 +39,7 @@ export interface FetchLimiterOptions {
     | ((response: Response, request: OutgoingRequest) => "headers" | "body")
     | undefined;
   /**
-   * The longest time that a body may hold its lease, in milliseconds; unbounded by default. The body goes on then. A body that
+   * The longest time that a body, or a cost that is not known yet, may hold a lease, in milliseconds; unbounded by default. The body goes on then. A body that
    * nobody reads or cancels holds its lease for ever otherwise.
    */
   readonly maxHoldMs?: number | undefined;
@@ -99,7 +99,7 @@ export interface FetchStatistics {
   readonly waiting: number;
   /** Calls that have started, and hold their lease: until the headers, or the end of the body. */
   readonly active: number;
-  /** Those of them that have their headers, and hold their lease for the body. */
+  /** Those of them that have their headers, and hold their lease for the body, or until their cost is known. */
   readonly heldBodies: number;
   /** How long the oldest of the bodies has held it, in milliseconds; undefined when there is none. */
   readonly oldestHeldBodyMs: number | undefined;

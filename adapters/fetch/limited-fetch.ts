@@ -186,9 +186,9 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
     this.#started += 1;
     this.#active += 1;
     const admission = new Admission(this, lease);
+    let response: Response;
     try {
-      const response = await fetch(input, call.init);
-      return this.#receive(call, limiter, lease, admission, response, signal);
+      response = await fetch(input, call.init);
     } catch (error) {
       lease.report(outcomeOfError(error, signal));
       // An address that is none has not reached any server.
@@ -196,6 +196,7 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
       else admission.undo();
       throw error;
     }
+    return this.#receive(call, limiter, lease, admission, response, signal);
   }
 
   getStatistics(): FetchStatistics {
@@ -400,10 +401,12 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
         this.#held.add(admission);
         admission.watch(signal);
       } else {
+        if (admission.isCostPending) this.#held.add(admission);
         admission.end();
       }
       return received;
     } catch (error) {
+      admission.end();
       received.body?.cancel(error).catch(() => {});
       throw error;
     }

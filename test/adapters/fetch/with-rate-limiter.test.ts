@@ -1,6 +1,7 @@
 import { getEventListeners } from "node:events";
 import {
   ConcurrencyLimiter,
+  NoLimiter,
   PartitionedRateLimiter,
   RateLimiter,
   type RateLimiterStatistics,
@@ -21,6 +22,7 @@ import {
 } from "headgate/fetch";
 import { ManualClock } from "headgate/testing";
 import { beforeEach, describe, expect, it, vi } from "vitest";
+import type { AcquireSink } from "../../../src/internal.js";
 import { flush, watch } from "../../support.js";
 import { pieces, stubFetch } from "./stub.js";
 
@@ -90,7 +92,8 @@ describe("admission", () => {
     clock.advance(1);
     await flush();
     expect(second.reason).toMatchObject({ reason: "queue_timeout" });
-    expect(String(second.reason)).not.toMatch(/time.?out/i);
+    // The pattern by which openai and anthropic tell time-outs.
+    expect(String(second.reason)).not.toMatch(/timed? ?out/i);
     expect(limiter.getStatistics().currentQueuedCount).toBe(0);
     expect(limited.getStatistics()).toMatchObject({ waiting: 0, totalRejected: 1 });
   });
@@ -201,6 +204,38 @@ describe("admission", () => {
     ]);
   });
 
+  it.each(["settled", "failed"] as const)(
+    "is told when the answer comes while it is asked for: %s",
+    async (how) => {
+      const error = new Error("limiter");
+      const real = concurrency(1);
+      class Early extends NoLimiter {
+        get [Symbol.for("headgate.inside.v1")]() {
+          return {
+            acquireWith: (count: number, _options: object, sink: AcquireSink) => {
+              if (how === "settled") sink.settled(real.attemptAcquire(count));
+              else sink.failed(error);
+              return { cancel: () => false };
+            },
+          };
+        }
+      }
+      const limited = withRateLimiter(stub.fetch, new Early());
+      const call = watch(limited(URL_A));
+      await flush();
+      expect(limited.getStatistics().waiting).toBe(0);
+      if (how === "failed") {
+        expect(call.reason).toBe(error);
+        return;
+      }
+      expect(real.getStatistics().currentAvailablePermits).toBe(0);
+      stub.sent[0]?.answer();
+      await flush();
+      expect(call.state).toBe("fulfilled");
+      expect(real.getStatistics().currentAvailablePermits).toBe(1);
+    },
+  );
+
   it("an abort in the inner queue of two gives the outer lease back", async () => {
     const outerLimiter = concurrency(5);
     const innerLimiter = concurrency(1);
@@ -244,6 +279,8 @@ describe("what is handed on", () => {
     expect(stub.sent[0]?.init).toEqual({ method: "POST", body, dispatcher, duplex: "half" });
     expect(stub.sent[0]?.init?.body).toBe(body);
     expect(init.headgate).toEqual({ permits: 2 });
+    void limited(URL_A, { method: "PUT", headgate: { skip: true } });
+    expect(stub.sent[1]?.init).toEqual({ method: "PUT" });
   });
 
   it("has not been touched when the call waits, is refused or aborted", async () => {
@@ -729,15 +766,28 @@ describe("the cost that only the answer tells", () => {
     expect(left(limiter)).toBe(700);
   });
 
-  it("that never comes is waited for no longer than maxHoldMs", async () => {
+  it.each([
+    ["body", "unread"],
+    ["body", "read"],
+    ["headers", "read"],
+  ] as const)("that never comes is waited for no longer than maxHoldMs; hold: %s, %s", async (hold, what) => {
     const limited = withRateLimiter(stub.fetch, bucket(), {
       actualPermits: () => new Promise<never>(() => {}),
       maxHoldMs: 50,
+      hold,
     });
     const response = await answered(limited(URL_A), "abc");
-    clock.advance(50);
+    if (what === "read") await response.text();
+    clock.advance(49);
+    expect(limited.getStatistics()).toMatchObject({ active: 1, heldBodies: 1 });
+    clock.advance(1);
     idle(limited);
-    expect(await response.text()).toBe("abc");
+    if (what === "unread") expect(await response.text()).toBe("abc");
+    idle(limited);
+    await answered(limited(URL_A), "abc");
+    limited.dispose();
+    idle(limited);
+    await limited.drain();
   });
 
   it("is the estimate for who begins to read too late, and the caller gets the body all the same", async () => {
