@@ -9,106 +9,29 @@ import {
   systemClock,
 } from "headgate";
 import {
-  checkBoolean,
   checkChoice,
-  checkDuration,
-  checkFunction,
-  checkMethods,
   checkNumber,
-  checkOptionNames,
   checkPermitCount,
   type InsideLimiter,
-  inside,
-  insidePartitions,
   isLease,
-  isSignal,
-  type LimiterSnapshot,
   outcomeOfError,
   outcomeOfValue,
   requestWith,
   wrongType,
 } from "../../src/internal.js";
 import { Admission, type AdmissionOwner } from "./admission.js";
-import type {
-  FetchLike,
-  FetchLimiterOptions,
-  FetchStatistics,
-  PartitionedFetchLimiterOptions,
-} from "./fetch-options.js";
+import { checkOptions, type Options } from "./check-options.js";
+import type { FetchLike, FetchStatistics } from "./fetch-options.js";
 import { HeldBodies } from "./held-bodies.js";
 import { BodyCopy, canHold, holdResponse } from "./held-response.js";
+import { clockOf, isPaused, type Pausable } from "./limiter-view.js";
 import { CallView, type LimitedRequestInit } from "./outgoing-request.js";
 import { rejection, rejectionError } from "./rejection.js";
 import { HintReader } from "./server-hints.js";
 import { Turn } from "./turn.js";
 
-const OPTION_NAMES = [
-  "partition",
-  "permits",
-  "actualPermits",
-  "hold",
-  "maxHoldMs",
-  "maxWaitMs",
-  "deadline",
-  "priority",
-  "signal",
-  "onRejected",
-  "serverHints",
-  "onServerHint",
-  "shadow",
-  "ownsLimiter",
-  "clock",
-];
-
 /** Answers that no server made. Only this process knows them; a header could be anybody's. */
 const answeredHere = new WeakSet<Response>();
-
-const NO_SNAPSHOT: LimiterSnapshot = {
-  kind: "",
-  permitLimit: 0,
-  available: 0,
-  queueLimit: 0,
-  queuedPermits: 0,
-  queuedRequests: 0,
-  granted: 0,
-  refused: 0,
-  aborted: 0,
-  isPaused: false,
-  isDisposed: false,
-};
-
-/** A limiter of one partition or of all calls, with what it may be able to do besides. */
-type Pausable = RateLimiter & { pause?(durationMs: number): void };
-
-type Options<Resource> = FetchLimiterOptions & Partial<PartitionedFetchLimiterOptions<Resource>>;
-
-function checkOptions(options: Options<never>): void {
-  checkOptionNames(options, OPTION_NAMES);
-  const { permits, hold, maxHoldMs, maxWaitMs, signal, clock } = options;
-  if (permits !== undefined && typeof permits !== "function") checkPermitCount(permits, "options.permits");
-  if (hold !== undefined && typeof hold !== "function")
-    checkChoice("options.hold", hold, ["headers", "body"]);
-  if (maxHoldMs !== undefined) checkDuration("options.maxHoldMs", maxHoldMs);
-  if (maxWaitMs !== undefined) {
-    const allowed = "a finite number of milliseconds of at least 0, or left out to wait without end";
-    checkNumber("options.maxWaitMs", maxWaitMs, allowed, (n) => n >= 0 && Number.isFinite(n));
-  }
-  for (const name of [
-    "partition",
-    "actualPermits",
-    "deadline",
-    "priority",
-    "onRejected",
-    "onServerHint",
-  ] as const) {
-    if (options[name] !== undefined) checkFunction(`options.${name}`, options[name]);
-  }
-  for (const name of ["shadow", "ownsLimiter"] as const) {
-    if (options[name] !== undefined) checkBoolean(`options.${name}`, options[name]);
-  }
-  if (signal !== undefined && !isSignal(signal)) throw wrongType("options.signal", "an AbortSignal", signal);
-  if (clock !== undefined) checkMethods("options.clock", clock, ["now", "setTimer"]);
-}
 
 /** What stands behind a wrapped `fetch`; `withRateLimiter` tells how it behaves. */
 export class LimitedFetch<Resource> implements AdmissionOwner {
@@ -351,6 +274,8 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
     const { onRejected } = this.#options;
     if (onRejected === undefined) throw rejectionError(refusal);
     const response = await onRejected(refusal, call);
+    if (typeof response !== "object" || response === null)
+      throw wrongType("what onRejected returns", "a Response", response);
     answeredHere.add(response);
     return response;
   }
@@ -420,16 +345,4 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
     });
     if (hint !== undefined) this.#options.onServerHint?.(hint, call);
   }
-}
-
-/** The clock that a limiter lives by, where that is known. */
-function clockOf(limiter: InsideLimiter | object): Clock | undefined {
-  if (limiter instanceof RateLimiter) return (limiter as InsideLimiter)[inside]?.clock;
-  return (limiter as { readonly [insidePartitions]?: { readonly clock?: Clock } })[insidePartitions]?.clock;
-}
-
-/** Whether a limiter is in a pause; false where that is not known. */
-function isPaused(limiter: InsideLimiter): boolean {
-  const snapshot = { ...NO_SNAPSHOT };
-  return limiter[inside]?.snapshot(snapshot) === true && snapshot.isPaused;
 }

@@ -922,6 +922,14 @@ describe("refusals", () => {
     await expect(limited(URL_A)).rejects.toBe(error);
   });
 
+  it("what onRejected returns has to be a response", async () => {
+    const limited = withRateLimiter(stub.fetch, concurrency(1, 0), { onRejected: (() => {}) as never });
+    void limited(URL_A);
+    await expect(limited(URL_A)).rejects.toThrow(
+      "what onRejected returns must be a Response; got undefined.",
+    );
+  });
+
   it("forSdk says when to come back in whole seconds, at least one", async () => {
     for (const [period, seconds] of [
       [1500, "2"],
