@@ -1,4 +1,5 @@
 // The inside door: what our own adapters use beyond the public surface. Not exported by the package.
+export { isSignal } from "./contract/acquire-options.js";
 export {
   type AcquireSink,
   type AcquireTicket,
@@ -19,6 +20,8 @@ export {
   checkMethods,
   checkNumber,
   checkOptionNames,
+  checkPermitCount,
   wrongType,
 } from "./contract/validation.js";
+export { insidePartitions } from "./partitions/inside-partitions.js";
 export { requestForWith } from "./partitions/partitioned-rate-limiter.js";
