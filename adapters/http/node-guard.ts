@@ -35,7 +35,7 @@ export interface NodeResponse {
 
 /** What a response can do, too; not in `NodeResponse`, whose methods then would have to be of the very same types. */
 interface WritableResponse extends NodeResponse {
-  writeHead(status: number, ...rest: unknown[]): unknown;
+  writeHead(status: number, first?: unknown, second?: unknown): unknown;
   getHeader(name: string): number | string | readonly string[] | undefined;
   appendHeader(name: string, value: string): unknown;
   setHeader(name: string, value: string): unknown;
@@ -196,19 +196,21 @@ function follow<Raw>(passage: Passage<Raw>, view: NodeRequestView<Raw>): void {
 /** Adds the fields that tell of the limits when the head is written, to whatever it then says. */
 function addFields<Raw>(response: WritableResponse, passage: Passage<Raw>): void {
   const { writeHead } = response;
-  response.writeHead = (status, ...rest) => {
+  response.writeHead = (status, first, second) => {
     response.writeHead = writeHead;
-    const last = rest.at(-1);
-    const hasFields = typeof last === "object" && last !== null;
+    const hasMessage = typeof first === "string";
+    const last = hasMessage ? second : (first ?? second);
     // A list of names and values, one after another, is for experts; what is set before stands beside it.
-    if (hasFields && Array.isArray(last)) {
+    if (Array.isArray(last)) {
       const existing = (name: string) => text(response.getHeader(name));
       for (const [name, value] of passage.fieldsFor(status, existing)) response.appendHeader(name, value);
-      return writeHead.call(response, status, ...rest);
+      return hasMessage
+        ? writeHead.call(response, status, first, last)
+        : writeHead.call(response, status, last);
     }
     // What is given here replaces what was set before, so it is put together.
-    const given: Record<string, unknown> = hasFields ? { ...last } : {};
-    const keys = Object.keys(given);
+    const given: Record<string, unknown> = { ...(last as object | undefined) };
+    const keys = last == null ? [] : Object.keys(given);
     const keyOf = (name: string) =>
       keys.find((key) => key.length === name.length && key.toLowerCase() === name) ?? name;
     const existing = (name: string) => text(given[keyOf(name)] ?? response.getHeader(name));
@@ -216,7 +218,9 @@ function addFields<Raw>(response: WritableResponse, passage: Passage<Raw>): void
       const there = existing(name);
       given[keyOf(name)] = there === undefined ? value : `${there}, ${value}`;
     }
-    return writeHead.call(response, status, ...(hasFields ? rest.slice(0, -1) : rest), given);
+    return hasMessage
+      ? writeHead.call(response, status, first, given)
+      : writeHead.call(response, status, given);
   };
 }
 

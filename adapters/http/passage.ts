@@ -497,12 +497,18 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
   /** Undoes what has been granted, the last first. */
   #giveBack(): void {
     for (let lease = this.#leases.pop(); lease !== undefined; lease = this.#leases.pop()) {
-      try {
-        lease.report("ignored");
-        lease.refund();
-      } catch (error) {
-        this.#gate.noteError(error, this.view);
-      }
+      const one = lease;
+      this.#attempt(() => one.report("ignored"));
+      this.#attempt(() => one.refund());
+    }
+  }
+
+  /** Does something to a lease, which may be other people's code: what it throws must stop nothing. */
+  #attempt(action: () => void): void {
+    try {
+      action();
+    } catch (error) {
+      this.#gate.noteError(error, this.view);
     }
   }
 
