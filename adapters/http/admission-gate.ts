@@ -134,7 +134,9 @@ export class AdmissionGate<Raw> {
    */
   begin(view: RequestView<Raw>, isDescribed: boolean = this.isObserved): Passage<Raw> {
     const passage = new Passage(this, view, isDescribed);
-    if (this.passageOf(view.identity) !== undefined) return passage.exempt();
+    const { progress } = this.passageOf(view.identity) ?? {};
+    // One that is over, or was refused, says nothing about the same request when it is offered again.
+    if (progress === "asking" || progress === "held" || progress === "exempt") return passage.exempt();
     keepPassage(view.identity, passage);
     return passage.start();
   }
@@ -258,8 +260,10 @@ export class AdmissionGate<Raw> {
         // The length is that of a body which is not sent.
         if (name !== "content-length" && !headers.has(name)) headers.set(name, value);
       }
-      const { body, status, statusText } = made;
-      return new Response(rejection.method === "HEAD" ? null : body, { status, statusText, headers });
+      const { status, statusText } = made;
+      // Read here, where it may fail: the head has not been sent.
+      const body = made.body === null || rejection.method === "HEAD" ? null : await made.arrayBuffer();
+      return new Response(body, { status, statusText, headers });
     } catch (error) {
       this.#tell({ type: "error", error, request: undefined });
       return new Response(null, { status: rejection.status, headers: fields as [string, string][] });

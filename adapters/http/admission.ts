@@ -148,8 +148,10 @@ export async function serve<Raw>(
   for (const [name, value] of passage.fieldsFor(status, (name) => headers.get(name) ?? undefined)) {
     headers.append(name, value);
   }
-  if (body === null) {
+  // Hosts and frameworks drop the body of an answer to HEAD unread, and it would never end.
+  if (body === null || passage.view.method === "HEAD") {
     end(outcome);
+    body?.cancel().catch(() => {});
     return new Response(null, { status, statusText, headers });
   }
   const watched = watchBody(body, (how) => {

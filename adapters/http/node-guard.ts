@@ -37,6 +37,7 @@ export interface NodeResponse {
 interface WritableResponse extends NodeResponse {
   writeHead(status: number, first?: unknown, second?: unknown): unknown;
   getHeader(name: string): number | string | readonly string[] | undefined;
+  getHeaderNames(): readonly string[];
   appendHeader(name: string, value: string): unknown;
   setHeader(name: string, value: string): unknown;
   end(body?: string | Uint8Array): unknown;
@@ -142,7 +143,7 @@ function conclude<Raw>(passage: Passage<Raw>, view: NodeRequestView<Raw>, steps:
     case "refused": {
       const refusal = passage.refusal as Refusal;
       if (steps.refused !== undefined) steps.refused(refusal);
-      else void writeRefusal(view.response, refusal);
+      else writeRefusal(view.response, refusal).catch((error) => steps.failed(error));
       break;
     }
     case "failed":
@@ -173,7 +174,9 @@ function follow<Raw>(passage: Passage<Raw>, view: NodeRequestView<Raw>): void {
   const { request, response } = view;
   // HTTP/2 says `finish` of a stream that the client has reset, too; the handler has not ended that.
   const finish = () => {
-    if (response.writableEnded) passage.release(outcomeOfStatus(view, response.statusCode));
+    // Somebody else, such as a time-out, may have answered a request that still waits.
+    if (response.writableEnded && !passage.isPending)
+      passage.release(outcomeOfStatus(view, response.statusCode));
     else passage.leave();
   };
   const close = () => {
@@ -200,13 +203,11 @@ function addFields<Raw>(response: WritableResponse, passage: Passage<Raw>): void
     response.writeHead = writeHead;
     const hasMessage = typeof first === "string";
     const last = hasMessage ? second : (first ?? second);
-    // A list of names and values, one after another, is for experts; what is set before stands beside it.
     if (Array.isArray(last)) {
-      const existing = (name: string) => text(response.getHeader(name));
-      for (const [name, value] of passage.fieldsFor(status, existing)) response.appendHeader(name, value);
+      const list = addToList(response, last, passage, status);
       return hasMessage
-        ? writeHead.call(response, status, first, last)
-        : writeHead.call(response, status, last);
+        ? writeHead.call(response, status, first, list)
+        : writeHead.call(response, status, list);
     }
     // What is given here replaces what was set before, so it is put together.
     const given: Record<string, unknown> = { ...(last as object | undefined) };
@@ -222,6 +223,29 @@ function addFields<Raw>(response: WritableResponse, passage: Passage<Raw>): void
       ? writeHead.call(response, status, first, given)
       : writeHead.call(response, status, given);
   };
+}
+
+/**
+ * Adds the fields where the head is a list: of names and values, one after another, or of pairs of them. It is sent as it is while
+ * no header is set, cookies and all; so nothing must be set then.
+ */
+function addToList<Raw>(
+  response: WritableResponse,
+  list: readonly unknown[],
+  passage: Passage<Raw>,
+  status: number,
+): readonly unknown[] {
+  const isSet = response.getHeaderNames().length > 0;
+  const hasPairs = Array.isArray(list[0]);
+  const flat: readonly unknown[] = hasPairs ? list.flat() : list;
+  const existing = (name: string) => {
+    const given = flat.filter((_, i) => i % 2 === 1 && String(flat[i - 1]).toLowerCase() === name);
+    return given.length > 0 ? given.map(text).join(", ") : text(response.getHeader(name));
+  };
+  const added = passage.fieldsFor(status, existing);
+  if (!isSet) return [...list, ...(hasPairs ? added : added.flat())];
+  for (const [name, value] of added) response.appendHeader(name, value);
+  return list;
 }
 
 function text(value: unknown): string | undefined {

@@ -77,7 +77,8 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
   #told = 0;
   #waitsSince = Number.NaN;
   #waitedMs = 0;
-  #isBoundByDeadline = false;
+  /** When its deadline ends the wait; infinite when something else does so earlier. */
+  #givesUpAt = Number.POSITIVE_INFINITY;
   #deadlineAt = Number.POSITIVE_INFINITY;
   #priority: string | undefined;
   #client: string | undefined | typeof CLIENT_UNKNOWN | Promise<string | undefined>;
@@ -91,7 +92,8 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
     this.#gate = gate;
     this.view = view;
     this.#isDescribed = isDescribed;
-    this.earlier = latestPassage(view.identity);
+    const latest = latestPassage(view.identity);
+    this.earlier = latest?.isOf(gate) === true ? latest.earlier : latest;
   }
 
   isOf(gate: object): boolean {
@@ -329,7 +331,7 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
     } catch (error) {
       return this.#keyFailed(error);
     }
-    const share = policy.shares === undefined ? 1 : (policy.shares.get(this.#priority ?? "") ?? 1);
+    const share = this.#shareIn(policy);
     try {
       if (share < 1 && !policy.isShadow && policy.isFilled(this.#key, share)) {
         this.#refuse(policy, policy.refusalFor("priority_shed"), "priority_shed");
@@ -348,18 +350,24 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
     }
   }
 
+  /** How much of a policy's limit the request's priority may fill. */
+  #shareIn(policy: PolicyGate<Raw>): number {
+    return policy.shares?.get(this.#priority ?? "") ?? 1;
+  }
+
   #optionsFor(policy: PolicyGate<Raw>, share: number): AcquireOptions {
     const { maxWaitMs } = policy;
     const hasDeadline = this.#deadlineAt !== Number.POSITIVE_INFINITY;
-    this.#isBoundByDeadline = false;
+    this.#givesUpAt = Number.POSITIVE_INFINITY;
     if (maxWaitMs === undefined && !hasDeadline && this.#priority === undefined && !policy.needsSignal) {
       return NO_OPTIONS;
     }
     let wait = share < 1 ? 0 : maxWaitMs;
     if (hasDeadline) {
-      const left = this.#deadlineAt - this.#gate.clock.now() - this.#gate.minRemainingMs;
+      const now = this.#gate.clock.now();
+      const left = this.#deadlineAt - now - this.#gate.minRemainingMs;
       if (wait === undefined || left < wait) {
-        this.#isBoundByDeadline = true;
+        this.#givesUpAt = now + left;
         wait = left <= 0 ? -1 : left;
       }
     }
@@ -397,9 +405,10 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
 
   #reasonOf(policy: PolicyGate<Raw>, lease: RateLimitLease): RejectionReason {
     const reason = lease.reason ?? "limit_reached";
-    if (reason === "queue_timeout" && this.#isBoundByDeadline) return "deadline_expired";
+    // The limiter may have a time-out of its own.
+    if (reason === "queue_timeout" && this.#gate.clock.now() >= this.#givesUpAt) return "deadline_expired";
     if (reason !== "limit_reached") return reason;
-    if (policy.shares?.get(this.#priority ?? "") !== undefined) return "priority_shed";
+    if (this.#shareIn(policy) < 1) return "priority_shed";
     return policy.isRate ? reason : "queue_full";
   }
 
@@ -457,8 +466,19 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
 
   /** A limiter has failed; true when the policy is passed over. */
   #limiterFailed(error: unknown): boolean {
-    this.#gate.countLimiterError(error, this.view);
     const policy = this.#policy as PolicyGate<Raw>;
+    if (error instanceof RangeError && typeof policy.permits === "function") {
+      // The request itself is too big, and will be whenever it comes back; nothing is broken that could be passed over.
+      this.#gate.noteError(error, this.view);
+      if (policy.isShadow) {
+        policy.noteShadow();
+        this.#next += 1;
+        return true;
+      }
+      this.#refuse(policy, policy.refusalFor("limit_reached"), "limit_reached", undefined, 0);
+      return false;
+    }
+    this.#gate.countLimiterError(error, this.view);
     if (this.#gate.isOpenOnError || policy.isShadow) {
       this.#next += 1;
       return true;

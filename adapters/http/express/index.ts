@@ -12,6 +12,8 @@ export interface ExpressRequestLike {
   readonly baseUrl: string;
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly socket: object;
+  /** What the parameters of the route stand for. */
+  readonly params?: unknown;
   /** The route, where the middleware is mounted on one. */
   readonly route?: unknown;
 }
@@ -26,11 +28,32 @@ export interface ExpressResponseLike {
   on(event: "close" | "finish", listener: () => void): unknown;
 }
 
+/**
+ * The pattern of what a router is mounted on. Express tells what the client has sent, in whatever case, and with what parameters
+ * stand for; those that it also tells are put back. Otherwise a client would get a key of its own for each spelling.
+ */
+function patternOfBase(baseUrl: string, params: unknown, path: string): string {
+  let base = baseUrl.toLowerCase();
+  try {
+    base = decodeURIComponent(base);
+  } catch {
+    // It stays as it was sent.
+  }
+  const own = [...path.matchAll(/[:*]"?([\w$]+)/g)].map((match) => match[1]);
+  for (const [name, value] of Object.entries(params ?? {})) {
+    const sent = `/${[value].flat().join("/").toLowerCase()}`;
+    const at = `${base}/`.lastIndexOf(`${sent}/`);
+    if (at < 0 || sent === "/" || own.includes(name)) continue;
+    base = `${base.slice(0, at)}/:${name}${base.slice(at + sent.length)}`;
+  }
+  return base;
+}
+
 class ExpressRequestView<Request extends ExpressRequestLike> extends NodeRequestView<Request> {
   override get route(): string | undefined {
-    const { baseUrl, route } = this.raw;
-    const path = (route as { readonly path?: unknown } | undefined)?.path;
-    return typeof path === "string" ? `${baseUrl}${path}` : undefined;
+    const { baseUrl, params, route } = this.raw;
+    const { path } = (route ?? {}) as { readonly path?: unknown };
+    return path === undefined ? undefined : patternOfBase(baseUrl, params, String(path)) + String(path);
   }
 
   protected override get target(): string {

@@ -1,8 +1,8 @@
 import type { Admission } from "headgate/http";
 import { gateOf } from "../admission.js";
 import { guard, type NodeRequest, NodeRequestView, type NodeResponse } from "../node-guard.js";
-import type { Refusal } from "../rejection.js";
 import type { FastifyLike, FastifyReplyLike, FastifyRequestLike, FastifyRouteLike } from "./fastify-like.js";
+import { sendRefusal } from "./send-refusal.js";
 
 export type { FastifyRequestLike };
 
@@ -26,16 +26,6 @@ class FastifyRequestView<Request extends FastifyRequestLike> extends NodeRequest
   protected override get target(): string {
     return this.raw.originalUrl;
   }
-}
-
-function send(reply: FastifyReplyLike, { status, fields, body }: Refusal): void {
-  reply.code(status);
-  for (const [name, value] of fields) {
-    // What CORS has said before counts too.
-    const there = name.startsWith("access-control-") ? reply.getHeader(name) : undefined;
-    reply.header(name, there === undefined ? value : `${String(there)}, ${value}`);
-  }
-  reply.send(body);
 }
 
 /**
@@ -70,10 +60,7 @@ export function fastifyAdmission<Request extends FastifyRequestLike>(
     guard(admission, view, {
       admitted: () => next(),
       failed: (error) => next(error as Error),
-      refused(refusal) {
-        if (refusal.custom === undefined) send(reply, refusal);
-        else void refusal.custom().then((response) => reply.send(response));
-      },
+      refused: (refusal) => void sendRefusal(reply, refusal).catch(next),
     });
   });
   if (gateOf(admission).holdsHandler) {

@@ -772,24 +772,31 @@ describe("failures of limiters", () => {
     expect(errors).toHaveLength(2);
   });
 
-  it("refuse with 503 when more is wanted than there can be, and with 500 when it is no count", async () => {
-    let permits = 11;
-    using admission = createAdmission<Request>({
-      policies: [
-        {
-          name: "all",
-          kind: "concurrency",
-          limiter: new ConcurrencyLimiter({ permitLimit: 10 }),
-          permits: () => permits,
-        },
-      ],
-    });
-    expect(await admission.admit(request())).toMatchObject({ rejection: { reason: "store_unavailable" } });
-    permits = Number.NaN;
-    await expect(admission.admit(request())).rejects.toThrow("permits returns");
-    permits = 10;
-    expect((await admission.admit(request())).admitted).toBe(true);
-  });
+  it.each(["open", "closed"] as const)(
+    "are none when a request wants more than there can be: %s",
+    async (onError) => {
+      let permits = 11;
+      using admission = createAdmission<Request>({
+        onError,
+        policies: [
+          {
+            name: "all",
+            kind: "concurrency",
+            limiter: new ConcurrencyLimiter({ permitLimit: 10 }),
+            permits: () => permits,
+          },
+        ],
+      });
+      const refused = await admission.admit(request());
+      expect(refused).toMatchObject({ rejection: { reason: "limit_reached", status: 503 } });
+      expect("response" in refused && refused.response.headers.has("retry-after")).toBe(false);
+      expect(admission.getStatistics()).toMatchObject({ admitted: 0, limiterErrors: 0 });
+      permits = Number.NaN;
+      if (onError === "closed") await expect(admission.admit(request())).rejects.toThrow("permits returns");
+      permits = 10;
+      expect((await admission.admit(request())).admitted).toBe(true);
+    },
+  );
 
   it("pass a policy over when its key function fails and errors are let through", async () => {
     using admission = createAdmission<Request>({

@@ -34,6 +34,10 @@ export class FakeResponse extends EventEmitter {
     return this.fields[name];
   }
 
+  getHeaderNames(): string[] {
+    return Object.keys(this.fields);
+  }
+
   appendHeader(name: string, value: string): void {
     this.fields[name] = value;
   }
