@@ -1,3 +1,5 @@
+import { wrongType } from "../../src/internal.js";
+
 /**
  * A request as admission sees it: what every framework can tell without reading a body.
  *
@@ -74,6 +76,18 @@ export interface ConnectionInfo {
 export interface MountOptions {
   /** Names of the policies to apply besides those of scope `global`; false for none at all. All by default. */
   readonly policies?: false | readonly string[] | undefined;
+}
+
+/** Checks what a mount or a route says of policies: a name that is wrong would leave the request without a limit. */
+export function checkPolicies(
+  policies: unknown,
+  known: readonly { readonly name: string }[],
+  label: string,
+): void {
+  if (policies === undefined || policies === false) return;
+  const names = known.map(({ name }) => name);
+  if (Array.isArray(policies) && policies.every((name) => names.includes(name))) return;
+  throw wrongType(label, `false, or a list of names of policies (${names.join(", ")})`, policies);
 }
 
 /** A `Request` of the Web standard, as it is or as a framework shows it. */

@@ -3,13 +3,24 @@ import type { LeaseOutcome } from "headgate";
 import { checkBoolean, checkFunction, checkOptionNames, outcomeOfError } from "../../src/internal.js";
 import { AdmissionGate } from "./admission-gate.js";
 import type { Admission, AdmissionOptions, AdmissionStatistics, AdmitResult } from "./admission-options.js";
-import { type ConnectionInfo, WebRequestView } from "./admission-request.js";
+import {
+  type ConnectionInfo,
+  checkPolicies,
+  type MountOptions,
+  WebRequestView,
+} from "./admission-request.js";
 import { isUntouchable, watchBody } from "./held-body.js";
 import type { AdmissionLease, Passage } from "./passage.js";
 import { outcomeOfStatus, responseOf } from "./rejection.js";
 
 /** Leads from an admission to what the bindings use of it. */
 export let gateOf: <Raw>(admission: Admission<Raw>) => AdmissionGate<Raw>;
+
+/** Checks the options of a mount. */
+export function checkMount<Raw>(admission: Admission<Raw>, options: MountOptions): void {
+  checkOptionNames(options, ["policies"]);
+  checkPolicies(options.policies, gateOf(admission).policies, "options.policies");
+}
 
 class DefaultAdmission<Raw> implements Admission<Raw> {
   static {
@@ -27,11 +38,14 @@ class DefaultAdmission<Raw> implements Admission<Raw> {
     request: Request,
     connection: ConnectionInfo = {},
   ): Promise<AdmitResult> {
+    checkPolicies(connection.policies, this.#gate.policies, "connection.policies");
     const passage = this.#gate.begin(new WebRequestView(request, request, connection), true);
     await decided(passage, connection.signal ?? request.signal);
     const { refusal, rejection } = passage;
     switch (passage.progress) {
       case "gone":
+      // The client has left in the very turn of the grant, which has gone back.
+      case "released":
         return { admitted: false, gone: true };
       case "failed":
         throw passage.error;
@@ -56,7 +70,9 @@ class DefaultAdmission<Raw> implements Admission<Raw> {
     checkFunction("connection", connection);
     const gate = this.#gate;
     return async (request, ...rest) => {
-      const view = new WebRequestView(request, request, connection(request, ...rest));
+      const known = connection(request, ...rest);
+      checkPolicies(known.policies, gate.policies, "connection.policies");
+      const view = new WebRequestView(request, request, known);
       const passage = gate.begin(view);
       if (passage.isPending) await decided(passage, view.signal);
       switch (passage.progress) {

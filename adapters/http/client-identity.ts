@@ -242,7 +242,8 @@ export class ClientIdentity<Raw> {
       this.#knownBefore = this.#known;
       this.#known = new Map();
     }
-    this.#known.set(text, made);
+    // An entry may be a slice, which keeps the whole header that it was cut from; this copies it.
+    this.#known.set(` ${text}`.slice(1), made);
     return made;
   }
 

@@ -11,7 +11,6 @@ interface Socket {
   readonly remoteAddress?: string | undefined;
   readonly destroyed?: boolean;
   on(event: "close", listener: Listener): unknown;
-  removeListener(event: "close", listener: Listener): unknown;
 }
 
 /** What is asked of a Node-style request, of HTTP/1 or HTTP/2. */
@@ -29,6 +28,8 @@ export interface NodeResponse {
   readonly writableEnded: boolean;
   readonly writableFinished: boolean;
   readonly destroyed: boolean;
+  /** What the server's own side has destroyed it with. */
+  readonly errored?: unknown;
   readonly socket: object | null;
   on(event: "close" | "finish", listener: Listener): unknown;
 }
@@ -169,6 +170,9 @@ export function decision<Raw>(
   });
 }
 
+/** Who is to hear that a connection has closed: one listener does for all requests that are pipelined on it. */
+const closing = new WeakMap<object, Set<Listener>>();
+
 /** Ends the passage when the response is over. */
 function follow<Raw>(passage: Passage<Raw>, view: NodeRequestView<Raw>): void {
   const { request, response } = view;
@@ -181,6 +185,7 @@ function follow<Raw>(passage: Passage<Raw>, view: NodeRequestView<Raw>): void {
   };
   const close = () => {
     if (response.writableFinished) finish();
+    else if (response.errored != null && !passage.isPending) passage.release("failure");
     else passage.leave();
   };
   if (response.socket !== null) {
@@ -189,9 +194,18 @@ function follow<Raw>(passage: Passage<Raw>, view: NodeRequestView<Raw>): void {
     return;
   }
   const socket = request.socket as Socket;
-  socket.on("close", close);
+  let listeners = closing.get(socket);
+  if (listeners === undefined) {
+    const all = new Set<Listener>();
+    listeners = all;
+    closing.set(socket, all);
+    socket.on("close", () => {
+      for (const listener of all) listener();
+    });
+  }
+  listeners.add(close);
   response.on("finish", () => {
-    socket.removeListener("close", close);
+    closing.get(socket)?.delete(close);
     finish();
   });
 }
@@ -270,8 +284,13 @@ function write(
   { status, fields }: Pick<Refusal, "status" | "fields">,
   body: string | Uint8Array | undefined,
 ): void {
-  const head: Record<string, string> = {};
+  const head: Record<string, string | string[]> = {};
   for (const [name, value] of fields) {
+    if (name === "set-cookie") {
+      // The only field that cannot be one line.
+      head[name] = [...(head[name] ?? []), value];
+      continue;
+    }
     // What CORS has said before counts too.
     const there = name.startsWith("access-control-") ? text(response.getHeader(name)) : undefined;
     head[name] = there === undefined ? value : `${there}, ${value}`;

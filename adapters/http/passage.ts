@@ -144,11 +144,10 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
 
   /** The client has left, or whoever stands for it does not want the answer any more. */
   leave(): void {
-    if (this.#state === "held") {
+    if (this.#state !== "asking") {
       this.#end("ignored", true);
       return;
     }
-    if (this.#state !== "asking") return;
     this.#state = "gone";
     this.#stopWaiting();
     this.#ticket?.cancel();
@@ -199,12 +198,15 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
       this.#works -= 1;
       if (this.#works === 0 && this.#outcome !== undefined) this.#letGo();
     };
-    work.then(done, done);
+    // It may be no promise at all, or one whose `then` throws.
+    Promise.resolve(work).then(done, done);
   }
 
-  /** Holds on until what a handler returned has settled, where that is wanted and it is a promise. */
-  noteWork(work: unknown): void {
-    if (this.#gate.holdsHandler && isPromise(work)) this.holdUntil(work);
+  /** Holds on until what a handler returned has settled, where that is wanted and it is a promise; true when it does. */
+  noteWork(work: unknown): work is PromiseLike<unknown> {
+    if (!this.#gate.holdsHandler || !isPromise(work)) return false;
+    this.holdUntil(work);
+    return true;
   }
 
   /** The fields that tell of the limits, for an admitted request's response. */
@@ -333,7 +335,8 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
     }
     const share = this.#shareIn(policy);
     try {
-      if (share < 1 && !policy.isShadow && policy.isFilled(this.#key, share)) {
+      if (share < 1 && policy.isFilled(this.#key, share)) {
+        if (policy.isShadow) return this.#passShadow(policy);
         this.#refuse(policy, policy.refusalFor("priority_shed"), "priority_shed");
         return false;
       }
@@ -382,11 +385,7 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
   /** Deals with a policy's answer; true when it has agreed. */
   #take(policy: PolicyGate<Raw>, lease: RateLimitLease): boolean {
     if (!lease.isAcquired) {
-      if (policy.isShadow) {
-        policy.noteShadow();
-        this.#next += 1;
-        return true;
-      }
+      if (policy.isShadow) return this.#passShadow(policy);
       const reason = this.#reasonOf(policy, lease);
       this.#refuse(policy, policy.refusalFor(reason), reason, lease);
       return false;
@@ -394,6 +393,13 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
     this.#next += 1;
     this.#leases.push(lease);
     if (policy.fields !== undefined) this.#note(policy.fields.standing(lease));
+    return true;
+  }
+
+  /** Goes on although a shadow would have refused, and has that counted. */
+  #passShadow(policy: PolicyGate<Raw>): true {
+    policy.noteShadow();
+    this.#next += 1;
     return true;
   }
 
@@ -470,11 +476,7 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
     if (error instanceof RangeError && typeof policy.permits === "function") {
       // The request itself is too big, and will be whenever it comes back; nothing is broken that could be passed over.
       this.#gate.noteError(error, this.view);
-      if (policy.isShadow) {
-        policy.noteShadow();
-        this.#next += 1;
-        return true;
-      }
+      if (policy.isShadow) return this.#passShadow(policy);
       this.#refuse(policy, policy.refusalFor("limit_reached"), "limit_reached", undefined, 0);
       return false;
     }
@@ -533,7 +535,9 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
   }
 
   #end(outcome: LeaseOutcome, isAborted: boolean): void {
-    if (this.#state !== "held" || this.#outcome !== undefined) return;
+    // What has been held for too long has gone back already; how the request went is still to be counted.
+    const wasAdmitted = this.#state === "held" || this.#state === "released";
+    if (!wasAdmitted || this.#outcome !== undefined) return;
     this.#outcome = outcome;
     for (const lease of this.#leases) {
       try {

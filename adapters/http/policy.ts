@@ -128,7 +128,7 @@ export class PolicyGate<Raw> {
   /** For another reason, which says nothing about how much the client has used. */
   readonly #unavailable: RefusalTemplate;
   /** Whether a wait can be given up only through a signal. */
-  readonly needsSignal: boolean;
+  needsSignal: boolean;
   readonly #single: RateLimiter | undefined;
   readonly #keyed: PartitionedRateLimiter<string> | undefined;
   readonly #owned: (RateLimiter | PartitionedRateLimiter<string>) | undefined;
@@ -170,6 +170,8 @@ export class PolicyGate<Raw> {
       onRejected: ({ wouldHaveWaited }: { wouldHaveWaited: boolean }) => this.#note(wouldHaveWaited),
     };
     const shadow = (one: RateLimiter) => (this.isShadow ? shadowed(one, seesShadow) : one);
+    // What limiters of keys are like is not known before one is there, or at all.
+    this.needsSignal = true;
     if (limiter instanceof RateLimiter) {
       this.#single = shadow(limiter);
     } else if (limiter instanceof PartitionedRateLimiter) {
@@ -179,7 +181,13 @@ export class PolicyGate<Raw> {
       this.#owned = this.#single;
     } else {
       const { maxPartitions = MAX_PARTITIONS, overflow = "share" } = policy;
-      const make = (key: string) => shadow(limiter(key));
+      let isForeign = false;
+      const make = (key: string) => {
+        const one: InsideLimiter = shadow(limiter(key));
+        isForeign ||= one[inside] === undefined;
+        this.needsSignal = isForeign;
+        return one;
+      };
       this.#keyed = PartitionedRateLimiter.create((key: string) => RateLimitPartition.get(key, make), {
         maxPartitions,
         overflow,
@@ -188,7 +196,7 @@ export class PolicyGate<Raw> {
       this.#owned = this.#keyed;
     }
     const single: InsideLimiter | undefined = this.#single;
-    this.needsSignal = single !== undefined && single[inside] === undefined;
+    if (single !== undefined) this.needsSignal = single[inside] === undefined;
   }
 
   /** What a refusal for this reason looks like. */
@@ -213,7 +221,7 @@ export class PolicyGate<Raw> {
     return requestWith(one, permits, options, sink);
   }
 
-  /** Counts a refusal that a shadow does not pass on, which is that of a key without room. */
+  /** Counts a refusal that a shadow does not pass on: for a key without room, a full share, or a count above the limit. */
   noteShadow(): void {
     this.#note(false);
   }

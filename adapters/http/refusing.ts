@@ -90,7 +90,7 @@ export function fieldsOf<Raw>(
   status: number,
   existing: (name: string) => string | undefined,
 ): [string, string][] {
-  const nowSeconds = () => Math.floor(Date.now() / 1000);
+  const nowSeconds = () => Math.ceil(Date.now() / 1000);
   const fields = rateLimitFields(standings, headers, status, existing, nowSeconds);
   if (!exposeHeaders || fields.length === 0) return fields;
   // Lets pages of other origins read them.

@@ -1,5 +1,7 @@
 import type { Admission, MountOptions } from "headgate/http";
+import { checkMount } from "../admission.js";
 import { guard, type NodeRequest, NodeRequestView, type NodeResponse } from "../node-guard.js";
+import { patternOfBase } from "./mount-pattern.js";
 
 /**
  * What is asked of a request of Express 4 or 5.
@@ -26,27 +28,6 @@ export interface ExpressRequestLike {
 export interface ExpressResponseLike {
   readonly headersSent: boolean;
   on(event: "close" | "finish", listener: () => void): unknown;
-}
-
-/**
- * The pattern of what a router is mounted on. Express tells what the client has sent, in whatever case, and with what parameters
- * stand for; those that it also tells are put back. Otherwise a client would get a key of its own for each spelling.
- */
-function patternOfBase(baseUrl: string, params: unknown, path: string): string {
-  let base = baseUrl.toLowerCase();
-  try {
-    base = decodeURIComponent(base);
-  } catch {
-    // It stays as it was sent.
-  }
-  const own = [...path.matchAll(/[:*]"?([\w$]+)/g)].map((match) => match[1]);
-  for (const [name, value] of Object.entries(params ?? {})) {
-    const sent = `/${[value].flat().join("/").toLowerCase()}`;
-    const at = `${base}/`.lastIndexOf(`${sent}/`);
-    if (at < 0 || sent === "/" || own.includes(name)) continue;
-    base = `${base.slice(0, at)}/:${name}${base.slice(at + sent.length)}`;
-  }
-  return base;
 }
 
 class ExpressRequestView<Request extends ExpressRequestLike> extends NodeRequestView<Request> {
@@ -82,6 +63,7 @@ class ExpressRequestView<Request extends ExpressRequestLike> extends NodeRequest
  *
  * @param admission - What decides.
  * @param options - How this mount applies it.
+ * @throws TypeError when an option, or the name of a policy, is not known.
  *
  * @public
  */
@@ -89,6 +71,7 @@ export function expressAdmission<Request extends ExpressRequestLike>(
   admission: Admission<Request>,
   options: MountOptions = {},
 ): (request: Request, response: ExpressResponseLike, next: (error?: unknown) => void) => void {
+  checkMount(admission, options);
   return (request, response, next) => {
     if (response.headersSent) {
       next();

@@ -19,6 +19,7 @@ export interface FastifyReplyLike {
 }
 
 export interface FastifyRouteLike {
+  readonly config?: { readonly headgate?: unknown };
   handler(this: unknown, request: FastifyRequestLike, ...rest: unknown[]): unknown;
 }
 

@@ -1,5 +1,6 @@
 import type { Admission } from "headgate/http";
 import { gateOf } from "../admission.js";
+import { checkPolicies } from "../admission-request.js";
 import { guard, type NodeRequest, NodeRequestView, type NodeResponse } from "../node-guard.js";
 import type { FastifyLike, FastifyReplyLike, FastifyRequestLike, FastifyRouteLike } from "./fastify-like.js";
 import { sendRefusal } from "./send-refusal.js";
@@ -63,17 +64,18 @@ export function fastifyAdmission<Request extends FastifyRequestLike>(
       refused: (refusal) => void sendRefusal(reply, refusal).catch(next),
     });
   });
-  if (gateOf(admission).holdsHandler) {
+  const gate = gateOf(admission);
+  fastify.addHook("onRoute", (route: FastifyRouteLike) => {
+    const { handler, config } = route;
+    checkPolicies(config?.headgate, gate.policies, "config.headgate");
+    if (!gate.holdsHandler) return;
     // The hook does not see how long a handler works; the handler itself does.
-    fastify.addHook("onRoute", (route: FastifyRouteLike) => {
-      const { handler } = route;
-      route.handler = function (request, ...rest) {
-        const work = handler.call(this, request, ...rest);
-        gateOf(admission).passageOf(request.raw)?.noteWork(work);
-        return work;
-      };
-    });
-  }
+    route.handler = function (request, ...rest) {
+      const work = handler.call(this, request, ...rest);
+      gate.passageOf(request.raw)?.noteWork(work);
+      return work;
+    };
+  });
   done();
 }
 

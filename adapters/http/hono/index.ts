@@ -1,5 +1,5 @@
 import type { Admission, MountOptions } from "headgate/http";
-import { decided, gateOf, serve } from "../admission.js";
+import { checkMount, decided, gateOf, serve } from "../admission.js";
 import { WebRequestView } from "../admission-request.js";
 import { decision, type NodeRequest, NodeRequestView, type NodeResponse } from "../node-guard.js";
 import { type Refusal, responseOf } from "../rejection.js";
@@ -45,13 +45,16 @@ class HonoWebView<Context extends HonoContextLike> extends WebRequestView<Contex
  *
  * @param admission - What decides.
  * @param options - How this mount applies it.
+ * @throws TypeError when an option, or the name of a policy, is not known.
  *
  * @public
  */
 export function honoAdmission<Context extends HonoContextLike>(
   admission: Admission<Context>,
-  { policies }: MountOptions = {},
+  options: MountOptions = {},
 ): (context: Context, next: () => Promise<void>) => Promise<Response | undefined> {
+  checkMount(admission, options);
+  const { policies } = options;
   return async (context, next) => {
     const request = context.req.raw;
     const node = context.env as

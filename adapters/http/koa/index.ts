@@ -1,4 +1,5 @@
 import type { Admission, MountOptions } from "headgate/http";
+import { checkMount } from "../admission.js";
 import {
   decision,
   type NodeRequest,
@@ -52,6 +53,7 @@ class KoaRequestView<Context extends KoaContextLike> extends NodeRequestView<Con
  *
  * @param admission - What decides.
  * @param options - How this mount applies it.
+ * @throws TypeError when an option, or the name of a policy, is not known.
  *
  * @public
  */
@@ -59,6 +61,7 @@ export function koaAdmission<Context extends KoaContextLike>(
   admission: Admission<Context>,
   options: MountOptions = {},
 ): (context: Context, next: () => Promise<unknown>) => Promise<void> {
+  checkMount(admission, options);
   return async (context, next) => {
     const response = context.res as NodeResponse;
     const view = new KoaRequestView(context, context.req as NodeRequest, response, options.policies);

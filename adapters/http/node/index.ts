@@ -56,7 +56,8 @@ export function nodeListener<Request extends NodeRequestLike, Response extends N
     guard(admission, new NodeRequestView(request, request, response as unknown as NodeResponse), {
       admitted(passage) {
         const work = listener(request, response);
-        passage?.noteWork(work);
+        // Somebody waits for the work now, so its rejection would not be told as one that nobody has handled.
+        if (passage?.noteWork(work) === true) void work.then((value) => value);
       },
       failed() {
         if (!response.headersSent) response.writeHead(500, { "content-length": "0" });

@@ -729,25 +729,34 @@ describe("a client that leaves", () => {
     expect(listeners).toEqual([1, 1, 0]);
   });
 
-  it("in a foreign limiter's queue has its wait aborted", async () => {
-    class Foreign extends ConcurrencyLimiter {
-      // A limiter of another library has no inside door.
-    }
-    Object.defineProperty(Foreign.prototype, Symbol.for("headgate.inside.v1"), { value: undefined });
-    using limiter = new Foreign({ permitLimit: 1, queueLimit: 5 });
-    using admission = createAdmission<Request>({ policies: [{ name: "all", kind: "concurrency", limiter }] });
-    const held = limiter.attemptAcquire();
-    const leaving = new AbortController();
-    const answer = admission.admit(request("/", { signal: leaving.signal }));
-    await flush();
-    expect(limiter.getStatistics().currentQueuedCount).toBe(1);
-    leaving.abort();
-    expect(await answer).toEqual({ admitted: false, gone: true });
-    await flush();
-    expect(limiter.getStatistics().currentQueuedCount).toBe(0);
-    held.dispose();
-    expect(limiter.getStatistics().currentAvailablePermits).toBe(1);
-  });
+  it.each(["one", "made for a key", "of the caller's partitions"])(
+    "in a foreign limiter's queue has its wait aborted: %s",
+    async (how) => {
+      class Foreign extends ConcurrencyLimiter {
+        // A limiter of another library has no inside door.
+      }
+      Object.defineProperty(Foreign.prototype, Symbol.for("headgate.inside.v1"), { value: undefined });
+      using limiter = new Foreign({ permitLimit: 1, queueLimit: 5 });
+      const makes = () => limiter;
+      using partitions = PartitionedRateLimiter.create((key: string) => RateLimitPartition.get(key, makes));
+      const given = how === "one" ? limiter : how === "made for a key" ? makes : partitions;
+      const scope = how === "one" ? "global" : "route";
+      using admission = createAdmission<Request>({
+        policies: [{ name: "all", kind: "concurrency", scope, limiter: given }],
+      });
+      const held = limiter.attemptAcquire();
+      const leaving = new AbortController();
+      const answer = admission.admit(request("/", { signal: leaving.signal }));
+      await flush();
+      expect(limiter.getStatistics().currentQueuedCount).toBe(1);
+      leaving.abort();
+      expect(await answer).toEqual({ admitted: false, gone: true });
+      await flush();
+      expect(limiter.getStatistics().currentQueuedCount).toBe(0);
+      held.dispose();
+      expect(limiter.getStatistics().currentAvailablePermits).toBe(1);
+    },
+  );
 });
 
 describe("failures of limiters", () => {

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import http from "node:http";
 import net from "node:net";
+import { pipeline, Readable } from "node:stream";
 import express from "express";
 import fastify from "fastify";
 import { concurrencyLimit, rateLimit } from "headgate/http";
@@ -183,5 +184,93 @@ describe("node:http: a request that is answered by somebody else", () => {
     waiting[0]?.end();
     await until(() => admission.getStatistics().active, 0);
     expect(handled).toEqual(["/first"]);
+  });
+});
+
+describe("node:http: many requests pipelined on one connection", () => {
+  it("leave one listener on it, and all end when it closes", async () => {
+    const warnings: string[] = [];
+    const note = (warning: Error) => warnings.push(warning.message);
+    process.on("warning", note);
+    closing.push(() => process.off("warning", note));
+    const admission = concurrencyLimit({ maxConcurrent: 100 });
+    const open: http.ServerResponse[] = [];
+    let socket: net.Socket | undefined;
+    const listener = nodeListener(
+      admission,
+      (request: http.IncomingMessage, response: http.ServerResponse) => {
+        socket = request.socket;
+        open.push(response);
+      },
+    );
+    const before = new Promise<number>((resolve) => {
+      closing.push(() => resolve(0));
+      void listen((request, response) => {
+        if (open.length === 0) resolve(request.socket.listenerCount("close"));
+        listener(request, response);
+      }).then((port) => connect(port, ask("/").repeat(30)));
+    });
+    const count = await before;
+    await until(() => admission.getStatistics().active, 30);
+    expect((socket?.listenerCount("close") ?? 0) - count).toBeLessThanOrEqual(2);
+    for (const response of open.slice(0, 10)) response.end();
+    await until(() => admission.getStatistics().active, 20);
+    socket?.destroy();
+    await until(() => admission.getStatistics().active, 0);
+    expect(admission.getStatistics()).toMatchObject({ completed: 10, aborted: 20 });
+    expect(warnings).toEqual([]);
+  });
+});
+
+describe("node:http: a stream whose source fails", () => {
+  it("is a failure of the server, not a client that has left", async () => {
+    const admission = concurrencyLimit({ maxConcurrent: 1 });
+    async function* source() {
+      yield "first";
+      await Promise.resolve();
+      throw new Error("the source has failed");
+    }
+    const port = await listen(
+      nodeListener(admission, (_, response: http.ServerResponse) => {
+        pipeline(Readable.from(source()), response, () => {});
+      }),
+    );
+    const answer = fetch(`http://127.0.0.1:${port}/`).then((response) => response.text());
+    await expect(answer).rejects.toThrow();
+    await until(() => admission.getStatistics().active, 0);
+    expect(admission.getStatistics()).toMatchObject({ failed: 1, aborted: 0, completed: 0 });
+  });
+});
+
+describe("node:http: a handler that rejects", () => {
+  it.each(["response", "handler"] as const)("is told as an unhandled rejection, hold: %s", async (hold) => {
+    const rejections: unknown[] = [];
+    const others = process.listeners("unhandledRejection");
+    process.removeAllListeners("unhandledRejection");
+    process.on("unhandledRejection", (error: Error) => rejections.push(error.message));
+    closing.push(() => {
+      process.removeAllListeners("unhandledRejection");
+      for (const other of others) process.on("unhandledRejection", other);
+    });
+    const admission = concurrencyLimit({ maxConcurrent: 1, hold });
+    const port = await listen(nodeListener(admission, () => Promise.reject(new Error("rejected"))));
+    connect(port, ask("/"));
+    await until(() => rejections, ["rejected"]);
+  });
+});
+
+describe("node:http: cookies of a refusal of one's own", () => {
+  it("are all sent", async () => {
+    const headers: [string, string][] = [
+      ["set-cookie", "a=1"],
+      ["set-cookie", "b=2"],
+    ];
+    const body = () => new Response("busy", { status: 503, headers });
+    const admission = concurrencyLimit({ maxConcurrent: 1, reject: { body } });
+    const port = await listen(nodeListener(admission, () => {}));
+    connect(port, ask("/"));
+    await until(() => admission.getStatistics().active, 1);
+    const refused = await fetch(`http://127.0.0.1:${port}/`);
+    expect(refused.headers.getSetCookie()).toEqual(["a=1", "b=2"]);
   });
 });

@@ -354,7 +354,7 @@ describe("the RateLimit fields", () => {
     expect(headers).toMatchObject({
       "x-ratelimit-limit": "5000",
       "x-ratelimit-remaining": "990",
-      "x-ratelimit-reset": String(1_700_000_000 + 86_400),
+      "x-ratelimit-reset": String(1_700_000_001 + 86_400),
     });
     expect(headers["ratelimit"]).toBeUndefined();
     using both = two("both");
@@ -731,8 +731,8 @@ describe("the end of a Web-standard response", () => {
     expect((await admission.admit(request())).admitted).toBe(true);
     finish(new Response("late"));
     expect(await (await answer).text()).toBe("late");
-    expect(admission.getStatistics()).toMatchObject({ active: 1, holdExpired: 1, completed: 0 });
-    expect(events).toEqual(["admitted", "hold_expired", "admitted"]);
+    expect(admission.getStatistics()).toMatchObject({ active: 1, holdExpired: 1, completed: 1, aborted: 0 });
+    expect(events).toEqual(["admitted", "hold_expired", "admitted", "ended"]);
     expect(clock.keepAliveTimerCount).toBe(0);
   });
 
