@@ -186,7 +186,7 @@ export async function serve<Raw>(
  * off by the client. A client that leaves while its request waits takes it out of the queue, and the handler never runs.
  *
  * An admission works on requests of the Web standard (`wrap`, `admit`); `headgate/http/node`, `/express`, `/fastify`, `/hono` and `/koa`
- * bind it to servers. The same admission, mounted twice, counts a request once.
+ * bind it to servers. The same admission, mounted twice, counts a request once; the `policies` of the mount that it meets first hold.
  *
  * @example
  * ```ts
