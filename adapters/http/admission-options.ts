@@ -36,8 +36,8 @@ export interface AdmissionOptions<Raw = unknown> {
   readonly minRemainingMs?: number | undefined;
   /**
    * When the permits go back: when the response has ended, one way or another (`response`, the default), or when the handler
-   * has settled too (`handler`), which goes on after a client has left. node:http and Express do not show when a handler is
-   * done; there, `leaseOf(request)?.holdUntil(promise)` says it.
+   * has settled too (`handler`), which goes on after a client has left. Express does not show when a handler is done, nor
+   * does a listener of node:http that returns no promise; there, `leaseOf(request)?.holdUntil(promise)` says it.
    */
   readonly hold?: "response" | "handler" | undefined;
   /** The longest that permits are held, in milliseconds; the response then goes on without. Unbounded by default. */

@@ -106,7 +106,7 @@ describe("100 000 requests that end in every possible way", () => {
       `${ON_NODE} requests: ${admitted} admitted (${completed} completed, ${failed} failed, ${aborted} aborted, ` +
         `${holdExpired} held too long), ${shed} shed, ${clientGone} gone; 0 held`,
     );
-  }, 120_000);
+  }, 300_000);
 
   it("leave nothing held (5000 of the Web standard)", async () => {
     const random = randomFrom(7);
@@ -207,7 +207,7 @@ describe("100 000 requests that end in every possible way", () => {
       `${REQUESTS} requests: ${admitted} admitted (${completed} completed, ${failed} failed, ${aborted} aborted, ` +
         `${holdExpired} held too long), ${shed} shed, ${clientGone} gone; 0 held`,
     );
-  }, 120_000);
+  }, 300_000);
 
   it("leave nothing held (5000 on sockets)", async () => {
     const random = randomFrom(11);
@@ -287,5 +287,5 @@ describe("100 000 requests that end in every possible way", () => {
     server.closeAllConnections();
     server.close();
     await once(server, "close");
-  }, 120_000);
+  }, 300_000);
 });
