@@ -1,4 +1,5 @@
 // The inside door: what our own adapters use beyond the public surface. Not exported by the package.
+export { checkNotAborted, isSignal } from "./contract/acquire-options.js";
 export {
   type AcquireSink,
   type AcquireTicket,
@@ -11,9 +12,13 @@ export {
 export { outcomeOfError, outcomeOfValue } from "./contract/outcome.js";
 export { promiseOf, request, requestWith } from "./contract/rate-limiter.js";
 export {
+  checkBoolean,
+  checkDuration,
   checkFunction,
+  checkInteger,
   checkMethods,
   checkNumber,
   checkOptionNames,
   wrongType,
 } from "./contract/validation.js";
+export { requestFor } from "./partitions/partitioned-rate-limiter.js";

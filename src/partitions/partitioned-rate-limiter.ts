@@ -47,7 +47,7 @@ import { RateLimitPartition, wrongAnswer } from "./rate-limit-partition.js";
 import { ResourceLimiter, type ResourceRateLimiter } from "./resource-rate-limiter.js";
 
 /** Asks as `acquire` does once the arguments are checked: a lease when nobody has to wait, else a promise. */
-let requestFor: <Resource>(
+export let requestFor: <Resource>(
   limiter: PartitionedRateLimiter<Resource>,
   resource: Resource,
   permitCount: number,

@@ -1,0 +1,125 @@
+import { type Clock, ConcurrencyLimiter } from "headgate";
+import { checkInteger, checkOptionNames } from "../../src/internal.js";
+import type { LayerDescriptor, Owned } from "./layer.js";
+import { checkNotifying, LimitLayer, type NotifyingOptions, type RejectedEvent } from "./limit-layer.js";
+import {
+  checkShadow,
+  QueueChoice,
+  SHIELD_QUEUE_OPTION_NAMES,
+  type ShieldQueueOptions,
+} from "./limit-options.js";
+import { limiterOwner } from "./ownership.js";
+import { ConcurrencyLimitExceededError, type Refusal, type ShieldRejection } from "./rejected-errors.js";
+
+const TYPE = "ConcurrencyLimitOptions";
+
+/**
+ * A call that a concurrency limit has refused.
+ *
+ * @public
+ */
+export interface ConcurrencyLimitRejectedEvent extends RejectedEvent {
+  /** The limit; of an adaptive one, as it was when it refused. */
+  readonly maxConcurrency: number;
+  /** How many calls may wait; 0 for an adaptive limit. */
+  readonly queueLimit: number;
+}
+
+/**
+ * Options of `Shield.concurrencyLimit`.
+ *
+ * @public
+ */
+export interface ConcurrencyLimitOptions extends ShieldQueueOptions {
+  /** Only adaptive limits have one; see {@link AdaptiveConcurrencyLimitOptions}. */
+  readonly algorithm?: undefined;
+  /** A name for errors, events and descriptions. */
+  readonly name?: string | undefined;
+  /** How many calls may run at the same time: an integer of at least 1; 10 by default. */
+  readonly maxConcurrency?: number | undefined;
+  /** Whether to let everything through, and only tell what would have been refused; false by default. */
+  readonly shadow?: boolean | undefined;
+  /**
+   * Called for each call that is refused, and waited for before the call fails. When it fails itself, the call is refused all
+   * the same; see `shieldDiagnostics`. Not called when the caller gives up.
+   */
+  readonly onRejected?: ((event: ConcurrencyLimitRejectedEvent) => void | PromiseLike<void>) | undefined;
+}
+
+/** All but what can be given by position. */
+const OPTION_NAMES: readonly string[] = ["name", ...SHIELD_QUEUE_OPTION_NAMES, "shadow", "onRejected"];
+
+/** What `concurrencyLimit` may be called with. */
+export type ConcurrencyLimitArguments = readonly [
+  first: number | ConcurrencyLimitOptions,
+  rest?: Omit<ConcurrencyLimitOptions, "maxConcurrency">,
+];
+
+/** One options object of either way to write them. */
+export function concurrencyLimitOptions(
+  first: number | ConcurrencyLimitOptions,
+  rest: Omit<ConcurrencyLimitOptions, "maxConcurrency">,
+): ConcurrencyLimitOptions {
+  if (typeof first === "object") return first;
+  checkInteger(`${TYPE}.maxConcurrency`, first, 1);
+  checkOptionNames(rest, OPTION_NAMES, TYPE);
+  return { ...rest, maxConcurrency: first };
+}
+
+export class ConcurrencyLimitLayer extends LimitLayer<ConcurrencyLimitRejectedEvent> {
+  override readonly limiter: ConcurrencyLimiter;
+  override readonly unique: readonly object[];
+  override readonly owned: readonly Owned[];
+  readonly #maxConcurrency: number;
+  readonly #queue: QueueChoice;
+  readonly #shadow: boolean;
+
+  constructor(options: ConcurrencyLimitOptions, clock: Clock) {
+    checkOptionNames(options, ["algorithm", "maxConcurrency", ...OPTION_NAMES], TYPE);
+    const { maxConcurrency = 10, shadow = false } = options;
+    checkNotifying(TYPE, options as NotifyingOptions<never>);
+    checkInteger(`${TYPE}.maxConcurrency`, maxConcurrency, 1);
+    checkShadow(TYPE, shadow);
+    super("concurrency_limit_rejected", options);
+    this.#maxConcurrency = maxConcurrency;
+    this.#queue = new QueueChoice(TYPE, options);
+    this.#shadow = shadow;
+    this.limiter = new ConcurrencyLimiter({
+      permitLimit: maxConcurrency,
+      clock,
+      ...this.#queue.limiterOptions,
+    });
+    this.unique = [this, this.limiter];
+    this.owned = [limiterOwner(this.limiter)];
+    this.askLimiter(this.limiter, 1, shadow);
+  }
+
+  override describe(): string {
+    const parts = [`${this.#maxConcurrency}`, ...this.#queue.texts, ...(this.#shadow ? ["shadow"] : [])];
+    return `ConcurrencyLimit(${parts.join(", ")})`;
+  }
+
+  override get descriptor(): LayerDescriptor {
+    const { queueLimit, queueTimeoutMs, usePriorityQueue } = this.#queue;
+    return {
+      kind: "concurrencyLimit",
+      name: this.name,
+      description: this.describe(),
+      maxConcurrency: this.#maxConcurrency,
+      queueLimit,
+      queueTimeoutMs,
+      usePriorityQueue,
+      shadow: this.#shadow,
+      hasNotification: this.hasNotification,
+    };
+  }
+
+  protected override eventOf(rejected: RejectedEvent): ConcurrencyLimitRejectedEvent {
+    const { queueLimit } = this.#queue;
+    return { ...rejected, maxConcurrency: this.#maxConcurrency, queueLimit };
+  }
+
+  protected override errorOf(where: ShieldRejection, refusal: Refusal): ConcurrencyLimitExceededError {
+    return new ConcurrencyLimitExceededError(this.describe(), where, refusal);
+  }
+}

@@ -1,0 +1,177 @@
+import {
+  type RateLimiter,
+  type RateLimitLease,
+  type RateLimitRejectedError,
+  type RejectionReason,
+  type ShadowRejection,
+  shadowed,
+} from "headgate";
+import { checkFunction, request, wrongType } from "../../src/internal.js";
+import { type CallbackErrorKind, reportCallbackError } from "./diagnostics.js";
+import { Layer } from "./layer.js";
+import { giveUp } from "./lease-end.js";
+import { ReadOnlyMap } from "./read-only-map.js";
+import type { Refusal, ShieldRejection } from "./rejected-errors.js";
+import type { CallContext, ShieldContext } from "./shield-context.js";
+
+/**
+ * A call that a layer has refused.
+ *
+ * @public
+ */
+export interface RejectedEvent extends ShieldRejection {
+  /** Why; undefined when the limiter did not say. */
+  readonly reason: RejectionReason | undefined;
+  /** Milliseconds to wait before trying again; undefined when unknown. */
+  readonly retryAfterMs: number | undefined;
+  /** The call's context. Use it until the callback, or the promise that it returns, has ended, and do not keep it. */
+  readonly context: ShieldContext;
+  /** True when the limit is in shadow, so that the call goes on all the same. */
+  readonly isShadow: boolean;
+}
+
+/** What the options of all limits have in common. */
+export interface NotifyingOptions<Event extends RejectedEvent> {
+  readonly name?: string | undefined;
+  readonly onRejected?: ((event: Event) => void | PromiseLike<void>) | undefined;
+}
+
+/** Checks what `NotifyingOptions` holds. */
+export function checkNotifying(optionsType: string, { name, onRejected }: NotifyingOptions<never>): void {
+  if (name !== undefined && typeof name !== "string")
+    throw wrongType(`${optionsType}.name`, "a string", name);
+  if (onRejected !== undefined) checkFunction(`${optionsType}.onRejected`, onRejected);
+}
+
+/** Asks a limiter for what one call needs. */
+export type Ask = (context: CallContext) => RateLimitLease | PromiseLike<RateLimitLease>;
+
+/**
+ * A layer that needs a lease for each call. What the lease is asked of is up to the kind of layer; when to ask, how long to
+ * hold and when to give back is up to the `Pass`.
+ */
+export abstract class LimitLayer<Event extends RejectedEvent = RejectedEvent> extends Layer {
+  readonly #callbackKind: CallbackErrorKind;
+  readonly #onRejected: NotifyingOptions<Event>["onRejected"];
+  #ask: Ask = () => {
+    throw new Error("The layer asks nobody.");
+  };
+  /** What the limiter in shadow would have refused in this very turn. */
+  #refusedInShadow: ShadowRejection | undefined = undefined;
+
+  constructor(callbackKind: CallbackErrorKind, { name, onRejected }: NotifyingOptions<Event>) {
+    super(name);
+    this.#callbackKind = callbackKind;
+    this.#onRejected = onRejected;
+  }
+
+  get hasNotification(): boolean {
+    return this.#onRejected !== undefined;
+  }
+
+  /** Who is asked; undefined when that is not one limiter. */
+  abstract readonly limiter: RateLimiter | undefined;
+
+  protected abstract eventOf(rejected: RejectedEvent, refusal: Refusal): Event;
+
+  protected abstract errorOf(where: ShieldRejection, refusal: Refusal): RateLimitRejectedError;
+
+  /** Has the layer ask a limiter, or one that stands before it and lets all through. */
+  protected askLimiter(limiter: RateLimiter, permitCount: number, isShadow: boolean): void {
+    const asked = isShadow ? shadowed(limiter, { onRejected: (one) => this.#noteInShadow(one) }) : limiter;
+    this.#ask = (context) => request(asked, permitCount, context.acquireOptions());
+  }
+
+  protected askBy(ask: Ask): void {
+    this.#ask = ask;
+  }
+
+  /** Asks for the lease of a call; throws what the limiter throws. */
+  acquire(context: CallContext, strategyIndex: number): RateLimitLease | PromiseLike<RateLimitLease> {
+    const answer = this.#ask(context);
+    if (this.#refusedInShadow !== undefined) this.#tellInShadow(context, strategyIndex);
+    return answer;
+  }
+
+  /**
+   * Refuses a call: disposes the lease, tells `onRejected`, waits for it, and only then fails. Throws at once when there is
+   * nobody to wait for.
+   */
+  reject(lease: RateLimitLease, context: CallContext, strategyIndex: number): Promise<never> {
+    const refusal = refusalOf(lease);
+    const where = this.#where(context, strategyIndex);
+    const error = this.errorOf(where, refusal);
+    if (this.#onRejected === undefined) throw error;
+    return this.#rejectAfterNotice(where, refusal, context, error);
+  }
+
+  async #rejectAfterNotice(
+    where: ShieldRejection,
+    refusal: Refusal,
+    context: CallContext,
+    error: Error,
+  ): Promise<never> {
+    await this.#notify(where, refusal, context, false);
+    throw error;
+  }
+
+  /** Calls `onRejected`; its failure is reported, and is nobody else's. */
+  async #notify(
+    where: ShieldRejection,
+    refusal: Refusal,
+    context: CallContext,
+    isShadow: boolean,
+  ): Promise<void> {
+    const { reason, retryAfterMs } = refusal;
+    try {
+      const event = this.eventOf({ ...where, reason, retryAfterMs, context, isShadow }, refusal);
+      await this.#onRejected?.(Object.freeze(event));
+    } catch (error) {
+      reportCallbackError(context.diagnostics, {
+        kind: this.#callbackKind,
+        error,
+        source: this.describe(),
+        shieldName: where.shieldName,
+        strategyIndex: where.strategyIndex,
+        attempt: context.attempt,
+      });
+    }
+  }
+
+  #where(context: CallContext, strategyIndex: number): ShieldRejection {
+    return { strategyIndex, strategyName: this.name, shieldName: context.shieldName };
+  }
+
+  #noteInShadow(rejection: ShadowRejection): void {
+    if (!rejection.wouldHaveWaited) this.#refusedInShadow = rejection;
+  }
+
+  #tellInShadow(context: CallContext, strategyIndex: number): void {
+    const { reason, retryAfterMs } = this.#refusedInShadow as ShadowRejection;
+    this.#refusedInShadow = undefined;
+    const refusal = { reason, retryAfterMs, metadata: new ReadOnlyMap<string, unknown>([]) };
+    // The call does not wait for it: a limit in shadow is not to be felt.
+    void this.#notify(this.#where(context, strategyIndex), refusal, context, true);
+  }
+}
+
+/** Writes down what a refused lease tells, and disposes it. Nothing is read from it after that. */
+function refusalOf(lease: RateLimitLease): Refusal {
+  let refusal: Refusal;
+  try {
+    const { reason } = lease;
+    const retryAfterMs = adviceOf(lease.retryAfterMs, reason);
+    refusal = { reason, retryAfterMs, metadata: new ReadOnlyMap(lease.getAllMetadata()) };
+  } catch (error) {
+    throw giveUp(lease, error);
+  }
+  lease.dispose();
+  return refusal;
+}
+
+/** When to come back, if that is to be relied on: leases may be other people's, and who left a queue was told nothing. */
+function adviceOf(retryAfterMs: unknown, reason: RejectionReason | undefined): number | undefined {
+  if (reason === "queue_timeout" || reason === "queue_evicted") return undefined;
+  const isTime = typeof retryAfterMs === "number" && retryAfterMs >= 0 && Number.isFinite(retryAfterMs);
+  return isTime ? retryAfterMs : undefined;
+}

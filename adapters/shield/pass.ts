@@ -1,0 +1,174 @@
+import type { RateLimitLease } from "headgate";
+import { checkNotAborted, isLease, outcomeOfError, outcomeOfValue } from "../../src/internal.js";
+import type { Layer, WrappingLayer } from "./layer.js";
+import { bothErrors, giveUp, settle } from "./lease-end.js";
+import { LimitLayer } from "./limit-layer.js";
+import type { CallContext, ContextChange, ShieldContext } from "./shield-context.js";
+
+/*
+ * One way through the layers of a shield.
+ *
+ * The question: a shield is a list of layers, each around the next. The naive answer nests one asynchronous function in the
+ * next; ten layers are ten promises for each call, and a call that nobody holds up starts several microtasks late: whoever
+ * came later, but not through a shield, goes first.
+ *
+ * Most layers are limits, and a limit does nothing while the work runs. So a pass goes through limits in a loop, as far as
+ * they grant at once, collects their leases, and starts the work in the very turn of the call. It waits once, for the work,
+ * and then gives the leases back from the inside out. Where a limit makes the call wait, the loop goes on when the lease
+ * comes. Only a layer that really wraps (a retry, a time-out) takes a pass of its own for what is inside it, each time that
+ * it runs it.
+ *
+ * Example: a rate limit, a retry, a concurrency limit. The call takes one token; the retry runs what is inside it three
+ * times, that is three passes with a place each; the token's lease comes back after the third.
+ *
+ * The surprise: a lease that fails to be disposed is an error of the work as far as the layers further out can see, as if
+ * each had been an asynchronous function around the next. Their leases are given back all the same, and each once.
+ */
+
+/** The work that a shield protects. */
+export type Work<T> = (context: ShieldContext) => T | PromiseLike<T>;
+
+export class Pass<T> {
+  readonly #layers: readonly Layer[];
+  readonly #context: CallContext;
+  readonly #work: Work<T>;
+  readonly #leases: RateLimitLease[] = [];
+  /** The layer to go through next. */
+  #index: number;
+  /** Whether it is the whole call, and not what a layer wraps. */
+  readonly #isWhole: boolean;
+
+  constructor(layers: readonly Layer[], context: CallContext, work: Work<T>, index = 0) {
+    this.#layers = layers;
+    this.#context = context;
+    this.#work = work;
+    this.#index = index;
+    this.#isWhole = index === 0;
+  }
+
+  /** The result, or a promise when it takes longer than this turn; throws what fails in this turn. */
+  run(): T | Promise<T> {
+    let result: T | PromiseLike<T>;
+    let takesLonger: boolean;
+    try {
+      result = this.#proceed();
+      takesLonger = isThenable(result);
+    } catch (error) {
+      throw this.#failed(error);
+    }
+    return takesLonger ? this.#finish(result as PromiseLike<T>) : this.#succeeded(result as T);
+  }
+
+  async #finish(result: PromiseLike<T>): Promise<T> {
+    let value: T;
+    try {
+      value = await result;
+    } catch (error) {
+      throw this.#failed(error);
+    }
+    return this.#succeeded(value);
+  }
+
+  /** Goes through the layers from where it is, and starts the work. */
+  #proceed(): T | PromiseLike<T> {
+    const context = this.#context;
+    for (; this.#index < this.#layers.length; this.#index++) {
+      const layer = this.#layers[this.#index] as Layer;
+      if (!(layer instanceof LimitLayer)) return this.#wrap(layer as WrappingLayer);
+      checkNotAborted(context.givenSignal);
+      const answer = this.#acquire(layer);
+      if (!isLease(answer)) return this.#wait(layer, answer);
+      if (!this.#admit(answer)) return layer.reject(answer, context, this.#index);
+    }
+    return this.#work(context);
+  }
+
+  #wrap(layer: WrappingLayer): T | PromiseLike<T> {
+    const inner = this.#index + 1;
+    const start = async (change?: ContextChange): Promise<T> =>
+      new Pass(this.#layers, this.#context.changed(change), this.#work, inner).run();
+    return layer.run((change?: ContextChange) => {
+      const running = start(change);
+      // A layer may lose interest, as a time-out does; what comes of it then is nobody's unhandled rejection.
+      running.catch(() => {});
+      return running;
+    }, this.#context);
+  }
+
+  #acquire(layer: LimitLayer): RateLimitLease | PromiseLike<RateLimitLease> {
+    try {
+      return layer.acquire(this.#context, this.#index);
+    } catch (error) {
+      throw this.#reasonFor(error);
+    }
+  }
+
+  async #wait(layer: LimitLayer, answer: PromiseLike<RateLimitLease>): Promise<T> {
+    let lease: RateLimitLease;
+    try {
+      lease = await answer;
+    } catch (error) {
+      throw this.#reasonFor(error);
+    }
+    if (!this.#admit(lease)) return layer.reject(lease, this.#context, this.#index);
+    this.#index += 1;
+    return this.#proceed();
+  }
+
+  /** Whether the lease lets the call through; then it is held. A caller who has left meanwhile comes before either answer. */
+  #admit(lease: RateLimitLease): boolean {
+    try {
+      checkNotAborted(this.#context.givenSignal);
+      if (!lease.isAcquired) return false;
+    } catch (error) {
+      throw giveUp(lease, error);
+    }
+    this.#leases.push(lease);
+    return true;
+  }
+
+  /** What a limiter throws to a caller who has left does not matter any more. */
+  #reasonFor(error: unknown): unknown {
+    const signal = this.#context.givenSignal;
+    return signal?.aborted === true ? signal.reason : error;
+  }
+
+  #succeeded(value: T): T {
+    const outcome = outcomeOfValue(value);
+    for (let lease = this.#leases.pop(); lease !== undefined; lease = this.#leases.pop()) {
+      try {
+        settle(lease, outcome);
+      } catch (error) {
+        throw this.#failed(error);
+      }
+    }
+    this.#end();
+    return value;
+  }
+
+  /** Gives everything back; returns the error that the caller is to see. */
+  #failed(error: unknown): unknown {
+    let seen = error;
+    for (let lease = this.#leases.pop(); lease !== undefined; lease = this.#leases.pop()) {
+      try {
+        settle(lease, outcomeOfError(seen, this.#context.givenSignal));
+      } catch (second) {
+        seen = bothErrors(seen, second);
+      }
+    }
+    this.#end();
+    return seen;
+  }
+
+  #end(): void {
+    if (this.#isWhole) this.#context.end();
+  }
+}
+
+function isThenable(value: unknown): value is PromiseLike<unknown> {
+  return (
+    value !== null &&
+    (typeof value === "object" || typeof value === "function") &&
+    typeof (value as { readonly then?: unknown }).then === "function"
+  );
+}

@@ -1,0 +1,151 @@
+import { type Clock, TokenBucketRateLimiter } from "headgate";
+import { checkDuration, checkInteger, checkOptionNames } from "../../src/internal.js";
+import { durationText } from "./duration-text.js";
+import type { LayerDescriptor, Owned } from "./layer.js";
+import { checkNotifying, LimitLayer, type NotifyingOptions, type RejectedEvent } from "./limit-layer.js";
+import {
+  checkShadow,
+  QueueChoice,
+  SHIELD_QUEUE_OPTION_NAMES,
+  type ShieldQueueOptions,
+} from "./limit-options.js";
+import { limiterOwner } from "./ownership.js";
+import { RateLimitExceededError, type Refusal, type ShieldRejection } from "./rejected-errors.js";
+
+const TYPE = "RateLimitOptions";
+
+/**
+ * A call that a rate limit has refused.
+ *
+ * @public
+ */
+export interface RateLimitRejectedEvent extends RejectedEvent {
+  /** Calls per window. */
+  readonly permits: number;
+  /** The window in milliseconds. */
+  readonly windowMs: number;
+  /** The largest burst. */
+  readonly burst: number;
+  /** How many calls may wait. */
+  readonly queueLimit: number;
+}
+
+/**
+ * Options of `Shield.rateLimit`.
+ *
+ * @public
+ */
+export interface RateLimitOptions extends ShieldQueueOptions {
+  /** A name for errors, events and descriptions. */
+  readonly name?: string | undefined;
+  /** How many calls may start per window, on average: an integer of at least 1; 100 by default. */
+  readonly permits?: number | undefined;
+  /** The window in milliseconds, above 0; 1000 by default. Permits come back one by one, spread evenly over it. */
+  readonly windowMs?: number | undefined;
+  /** How many calls may start at once after a quiet time: an integer of at least 1; as many as `permits` by default. */
+  readonly burst?: number | undefined;
+  /** Whether to let everything through, and only tell what would have been refused; false by default. */
+  readonly shadow?: boolean | undefined;
+  /**
+   * Called for each call that is refused, and waited for before the call fails. When it fails itself, the call is refused all
+   * the same; see `shieldDiagnostics`. Not called when the caller gives up.
+   */
+  readonly onRejected?: ((event: RateLimitRejectedEvent) => void | PromiseLike<void>) | undefined;
+}
+
+/** All but what can be given by position. */
+const OPTION_NAMES: readonly string[] = [
+  "name",
+  "burst",
+  ...SHIELD_QUEUE_OPTION_NAMES,
+  "shadow",
+  "onRejected",
+];
+
+/** What `rateLimit` may be called with. */
+export type RateLimitArguments = readonly [
+  first: number | RateLimitOptions,
+  windowMs?: number,
+  rest?: Omit<RateLimitOptions, "permits" | "windowMs">,
+];
+
+/** One options object of either way to write them. */
+export function rateLimitOptions(
+  first: number | RateLimitOptions,
+  windowMs: number | undefined,
+  rest: Omit<RateLimitOptions, "permits" | "windowMs">,
+): RateLimitOptions {
+  if (typeof first === "object") return first;
+  checkInteger(`${TYPE}.permits`, first, 1);
+  checkDuration(`${TYPE}.windowMs`, windowMs);
+  checkOptionNames(rest, OPTION_NAMES, TYPE);
+  return { ...rest, permits: first, windowMs };
+}
+
+export class RateLimitLayer extends LimitLayer<RateLimitRejectedEvent> {
+  override readonly limiter: TokenBucketRateLimiter;
+  override readonly unique: readonly object[];
+  override readonly owned: readonly Owned[];
+  readonly #rate: { readonly permits: number; readonly windowMs: number; readonly burst: number };
+  readonly #queue: QueueChoice;
+  readonly #shadow: boolean;
+
+  constructor(options: RateLimitOptions, clock: Clock) {
+    checkOptionNames(options, ["permits", "windowMs", ...OPTION_NAMES], TYPE);
+    const { permits = 100, windowMs = 1000, burst = permits, shadow = false } = options;
+    checkNotifying(TYPE, options as NotifyingOptions<never>);
+    checkInteger(`${TYPE}.permits`, permits, 1);
+    checkDuration(`${TYPE}.windowMs`, windowMs);
+    checkInteger(`${TYPE}.burst`, burst, 1);
+    checkShadow(TYPE, shadow);
+    super("rate_limit_rejected", options);
+    this.#rate = { permits, windowMs, burst };
+    this.#queue = new QueueChoice(TYPE, options);
+    this.#shadow = shadow;
+    this.limiter = new TokenBucketRateLimiter({
+      tokenLimit: burst,
+      tokensPerPeriod: permits,
+      replenishmentPeriodMs: windowMs,
+      refill: "continuous",
+      clock,
+      ...this.#queue.limiterOptions,
+    });
+    this.unique = [this, this.limiter];
+    this.owned = [limiterOwner(this.limiter)];
+    this.askLimiter(this.limiter, 1, shadow);
+  }
+
+  override describe(): string {
+    const { permits, windowMs, burst } = this.#rate;
+    const parts = [
+      `${permits}/${durationText(windowMs)}`,
+      ...(burst === permits ? [] : [`burst ${burst}`]),
+      ...this.#queue.texts,
+      ...(this.#shadow ? ["shadow"] : []),
+    ];
+    return `RateLimit(${parts.join(", ")})`;
+  }
+
+  override get descriptor(): LayerDescriptor {
+    const { queueLimit, queueTimeoutMs, usePriorityQueue } = this.#queue;
+    return {
+      kind: "rateLimit",
+      name: this.name,
+      description: this.describe(),
+      ...this.#rate,
+      queueLimit,
+      queueTimeoutMs,
+      usePriorityQueue,
+      shadow: this.#shadow,
+      hasNotification: this.hasNotification,
+    };
+  }
+
+  protected override eventOf(rejected: RejectedEvent): RateLimitRejectedEvent {
+    return { ...rejected, ...this.#rate, queueLimit: this.#queue.queueLimit };
+  }
+
+  protected override errorOf(where: ShieldRejection, refusal: Refusal): RateLimitExceededError {
+    return new RateLimitExceededError(this.describe(), where, refusal);
+  }
+}
