@@ -10,7 +10,7 @@ import {
 import { getShieldState } from "headgate/testing";
 import { describe, expect, it } from "vitest";
 import { CountingController } from "../../support.js";
-import { failure, flush, gate, ManualClock, thrown, watch } from "./support.js";
+import { failure, flush, type Gate, gate, ManualClock, thrown, watch } from "./support.js";
 
 const isFull = (error: unknown) => ConcurrencyLimitExceededError.is(error);
 
@@ -123,11 +123,11 @@ describe("a concurrency limit", () => {
     [1, 6, 5],
   ])("with a limit of %i and a queue of %i, shares out %i calls as they come", async (limit, queue, load) => {
     const shield = Shield.concurrencyLimit(limit, { queueLimit: queue });
-    const open: ReturnType<typeof gate>[] = [];
+    const open: Gate[] = [];
     const calls = Array.from({ length: load }, () =>
       watch(
         shield.execute(() => {
-          const one = gate();
+          const one: Gate = gate();
           open.push(one);
           return one.promise;
         }),
@@ -157,7 +157,7 @@ describe("a concurrency limit", () => {
 
   it("shows free places and free places in the queue step by step", async () => {
     const shield = Shield.concurrencyLimit(2, { queueLimit: 2 });
-    const open: ReturnType<typeof gate>[] = [];
+    const open: Gate[] = [];
     const seen: string[] = [];
     const see = () => {
       const { availablePermits, queuedExecutions } = looks(shield);

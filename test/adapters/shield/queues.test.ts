@@ -1,6 +1,7 @@
 import { ConcurrencyLimiter, TokenBucketRateLimiter } from "headgate";
 import {
   ConcurrencyLimitExceededError,
+  type ConcurrencyLimitOptions,
   type ExecuteOptions,
   RateLimitExceededError,
   type RejectedEvent,
@@ -16,7 +17,7 @@ const at = (priority: number | undefined): ExecuteOptions =>
   priority === undefined ? {} : { context: [ShieldKeys.priority.of(priority)] };
 
 /** A full concurrency limit, and what comes of those who wait for it. */
-function busy(options: Parameters<typeof Shield.empty.concurrencyLimit>[1], clock = new ManualClock()) {
+function busy(options: Omit<ConcurrencyLimitOptions, "maxConcurrency">, clock = new ManualClock()) {
   const open = gate();
   const order: string[] = [];
   const reasons: unknown[] = [];

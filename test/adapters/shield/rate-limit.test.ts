@@ -1,4 +1,9 @@
-import { RateLimitExceededError, type RateLimitRejectedEvent, Shield } from "headgate/shield";
+import {
+  RateLimitExceededError,
+  type RateLimitOptions,
+  type RateLimitRejectedEvent,
+  Shield,
+} from "headgate/shield";
 import { getShieldState } from "headgate/testing";
 import { describe, expect, it } from "vitest";
 import { failure, flush, ManualClock, thrown, watch } from "./support.js";
@@ -6,7 +11,7 @@ import { failure, flush, ManualClock, thrown, watch } from "./support.js";
 function limited(
   permits: number,
   windowMs: number,
-  options: Parameters<typeof Shield.empty.rateLimit>[2] = {},
+  options: Omit<RateLimitOptions, "permits" | "windowMs"> = {},
   clock = new ManualClock(),
 ) {
   const shield = Shield.empty.withClock(clock).rateLimit(permits, windowMs, options);
