@@ -1,6 +1,7 @@
 import { RateLimitRejectedError, systemClock } from "headgate";
-import { Shield } from "headgate/shield";
+import { Shield, type ShieldContext } from "headgate/shield";
 import { wrongType } from "../../src/internal.js";
+import type { CallContext } from "../shield/shield-context.js";
 import {
   Listeners,
   type PolicyContext,
@@ -29,9 +30,12 @@ export interface ShieldPolicy<A = never> {
   execute<T>(work: (context: PolicyContext) => PromiseLike<T> | T, signal?: AbortSignal): Promise<T | A>;
 }
 
+/** The signal of calls without one, as in cockatiel: one for all, since making one costs more than the limit. */
+const neverAborted = new AbortController().signal;
+
 /** How a call gets into a shield. */
 type Enter<A> = <T>(
-  work: (context: PolicyContext) => PromiseLike<T> | T,
+  work: (context: ShieldContext) => PromiseLike<T> | T,
   signal: AbortSignal | undefined,
 ) => Promise<T | A>;
 
@@ -49,10 +53,11 @@ export function policyOf<A>(enter: Enter<A>): ShieldPolicy<A> {
     let thrownByWork: unknown;
     const duration = () => (startedAt === undefined ? 0 : systemClock.now() - startedAt);
     try {
-      const result = await enter(async ({ signal }) => {
+      const result = await enter(async (context) => {
         startedAt = systemClock.now();
         try {
-          return await work({ signal });
+          // Only its signal: `wrap` copies all that it is given over what outer policies say, such as the attempt.
+          return await work({ signal: (context as CallContext).givenSignal ?? neverAborted });
         } catch (error) {
           thrownByWork = error;
           throw error;
@@ -85,7 +90,7 @@ export function policyOf<A>(enter: Enter<A>): ShieldPolicy<A> {
  * ```ts
  * import { handleAll, retry, wrap } from "cockatiel";
  * import { shieldPolicy } from "headgate/cockatiel";
- * import { Shield } from "headgate/shield";
+ * import { Shield, type ShieldContext } from "headgate/shield";
  *
  * const limits = Shield.rateLimit(100, 1000, { queueLimit: 20 }).concurrencyLimit(10);
  * const guarded = wrap(retry(handleAll, { maxAttempts: 2 }), shieldPolicy(limits));

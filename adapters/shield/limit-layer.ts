@@ -10,7 +10,7 @@ import { checkFunction, request, wrongType } from "../../src/internal.js";
 import { type CallbackErrorKind, reportCallbackError } from "./diagnostics.js";
 import { Layer } from "./layer.js";
 import { giveUp } from "./lease-end.js";
-import { readOnlyMap } from "./read-only-map.js";
+import { ReadOnlyMap } from "./read-only-map.js";
 import type { Refusal, ShieldRejection } from "./rejected-errors.js";
 import type { CallContext, ShieldContext } from "./shield-context.js";
 
@@ -149,7 +149,7 @@ export abstract class LimitLayer<Event extends RejectedEvent = RejectedEvent> ex
   #tellInShadow(context: CallContext, strategyIndex: number): void {
     const { reason, retryAfterMs } = this.#refusedInShadow as ShadowRejection;
     this.#refusedInShadow = undefined;
-    const refusal = { reason, retryAfterMs, metadata: readOnlyMap<string, unknown>([]) };
+    const refusal = { reason, retryAfterMs, metadata: new ReadOnlyMap<string, unknown>([]) };
     // The call does not wait for it: a limit in shadow is not to be felt.
     void this.#notify(this.#where(context, strategyIndex), refusal, context, true);
   }
@@ -161,7 +161,7 @@ function refusalOf(lease: RateLimitLease): Refusal {
   try {
     const { reason } = lease;
     const retryAfterMs = adviceOf(lease.retryAfterMs, reason);
-    refusal = { reason, retryAfterMs, metadata: readOnlyMap(lease.getAllMetadata()) };
+    refusal = { reason, retryAfterMs, metadata: new ReadOnlyMap(lease.getAllMetadata()) };
   } catch (error) {
     throw giveUp(lease, error);
   }

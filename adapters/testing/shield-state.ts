@@ -3,7 +3,7 @@ import { type LayerDescriptor, Shield } from "headgate/shield";
 import { wrongType } from "../../src/internal.js";
 import type { Layer } from "../shield/layer.js";
 import { LimitLayer } from "../shield/limit-layer.js";
-import { readOnlyMap } from "../shield/read-only-map.js";
+import { ReadOnlyMap } from "../shield/read-only-map.js";
 import { layersOf } from "../shield/shield.js";
 import { getLimiterState } from "./limiter-state.js";
 
@@ -148,7 +148,7 @@ function stateOf(
   const { permitLimit = 0, availablePermits = 0, queuedRequests = 0, queuedByPriority = [] } = state;
   const queue = {
     queuedExecutions: queuedRequests,
-    queuedByPriority: readOnlyMap(usesPriority ? queuedByPriority : []),
+    queuedByPriority: new ReadOnlyMap(usesPriority ? queuedByPriority : []),
   };
   if (descriptor.kind === "rateLimit") {
     return { kind: "rateLimit", ...place, availablePermits: Math.max(0, availablePermits), ...queue };

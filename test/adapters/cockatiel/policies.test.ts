@@ -381,7 +381,7 @@ describe("limiterPolicy", () => {
     expect(lease.disposed).toBe(1);
   });
 
-  it("gives the work its own signal when there is none, and nothing else", async () => {
+  it("hands the work a signal that is never aborted when there is none, and nothing else", async () => {
     const policy = limiterPolicy(new ConcurrencyLimiter({ permitLimit: 1 }));
     await policy.execute((context) => {
       expect(Object.keys(context)).toEqual(["signal"]);
