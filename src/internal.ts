@@ -13,6 +13,7 @@ export { outcomeOfError, outcomeOfValue } from "./contract/outcome.js";
 export { promiseOf, request, requestWith } from "./contract/rate-limiter.js";
 export {
   checkBoolean,
+  checkChoice,
   checkDuration,
   checkFunction,
   checkInteger,

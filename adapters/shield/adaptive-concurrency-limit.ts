@@ -1,6 +1,12 @@
 import type { Clock } from "headgate";
 import { AdaptiveConcurrencyLimiter, WindowedAimdLimit } from "headgate/adaptive";
-import { checkChoice, checkDuration, checkInteger, checkNumber, checkOptionNames } from "../../src/internal.js";
+import {
+  checkChoice,
+  checkDuration,
+  checkInteger,
+  checkNumber,
+  checkOptionNames,
+} from "../../src/internal.js";
 import type { ConcurrencyLimitRejectedEvent } from "./concurrency-limit.js";
 import type { LayerDescriptor, Owned } from "./layer.js";
 import { checkNotifying, LimitLayer, type NotifyingOptions, type RejectedEvent } from "./limit-layer.js";
@@ -86,7 +92,14 @@ export class AdaptiveConcurrencyLimitLayer extends LimitLayer<ConcurrencyLimitRe
     checkNumber(`${TYPE}.latencyTolerance`, latencyTolerance, tolerance, (n) => n >= 1 && Number.isFinite(n));
     checkShadow(TYPE, shadow);
     super("concurrency_limit_rejected", options);
-    this.#algorithm = { minLimit, initialLimit, maxLimit, samplingWindowMs, decreaseFactor, latencyTolerance };
+    this.#algorithm = {
+      minLimit,
+      initialLimit,
+      maxLimit,
+      samplingWindowMs,
+      decreaseFactor,
+      latencyTolerance,
+    };
     this.#shadow = shadow;
     this.limiter = new AdaptiveConcurrencyLimiter({ limit: new WindowedAimdLimit(this.#algorithm), clock });
     this.unique = [this, this.limiter];

@@ -1,5 +1,6 @@
 import { type Clock, ConcurrencyLimiter } from "headgate";
 import { checkInteger, checkOptionNames } from "../../src/internal.js";
+import type { AdaptiveConcurrencyLimitOptions } from "./adaptive-concurrency-limit.js";
 import type { LayerDescriptor, Owned } from "./layer.js";
 import { checkNotifying, LimitLayer, type NotifyingOptions, type RejectedEvent } from "./limit-layer.js";
 import {
@@ -31,7 +32,7 @@ export interface ConcurrencyLimitRejectedEvent extends RejectedEvent {
  * @public
  */
 export interface ConcurrencyLimitOptions extends ShieldQueueOptions {
-  /** Only adaptive limits have one; see {@link AdaptiveConcurrencyLimitOptions}. */
+  /** Left out: `AdaptiveConcurrencyLimitOptions` are those with one. */
   readonly algorithm?: undefined;
   /** A name for errors, events and descriptions. */
   readonly name?: string | undefined;
@@ -51,15 +52,15 @@ const OPTION_NAMES: readonly string[] = ["name", ...SHIELD_QUEUE_OPTION_NAMES, "
 
 /** What `concurrencyLimit` may be called with. */
 export type ConcurrencyLimitArguments = readonly [
-  first: number | ConcurrencyLimitOptions,
+  first: number | ConcurrencyLimitOptions | AdaptiveConcurrencyLimitOptions,
   rest?: Omit<ConcurrencyLimitOptions, "maxConcurrency">,
 ];
 
 /** One options object of either way to write them. */
 export function concurrencyLimitOptions(
-  first: number | ConcurrencyLimitOptions,
+  first: number | ConcurrencyLimitOptions | AdaptiveConcurrencyLimitOptions,
   rest: Omit<ConcurrencyLimitOptions, "maxConcurrency">,
-): ConcurrencyLimitOptions {
+): ConcurrencyLimitOptions | AdaptiveConcurrencyLimitOptions {
   if (typeof first === "object") return first;
   checkInteger(`${TYPE}.maxConcurrency`, first, 1);
   checkOptionNames(rest, OPTION_NAMES, TYPE);

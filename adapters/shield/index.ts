@@ -1,3 +1,4 @@
+export type { AdaptiveConcurrencyLimitOptions } from "./adaptive-concurrency-limit.js";
 export type {
   ConcurrencyLimitOptions,
   ConcurrencyLimitRejectedEvent,

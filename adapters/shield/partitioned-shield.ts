@@ -11,8 +11,8 @@ import {
 } from "../../src/internal.js";
 import { type CallbackErrorKind, reportCallbackError } from "./diagnostics.js";
 import { hold, throwCollected } from "./ownership.js";
-import type { Work } from "./pass.js";
 import { diagnosticsOf, type ExecuteOptions, housedIn, ownedBy, Shield, type Tenancy } from "./shield.js";
+import type { ShieldContext } from "./shield-context.js";
 
 /**
  * Why a partition is gone.
@@ -188,7 +188,11 @@ export class PartitionedShield<Key, A = never> implements AsyncDisposable {
   }
 
   /** Runs work in the shield of a key; see `Shield.execute`. Rejects with what `get` throws, too. */
-  async execute<T>(key: Key, work: Work<T>, options?: AbortSignal | ExecuteOptions): Promise<T | A> {
+  async execute<T>(
+    key: Key,
+    work: (context: ShieldContext) => T | PromiseLike<T>,
+    options?: AbortSignal | ExecuteOptions,
+  ): Promise<T | A> {
     return this.get(key).execute(work, options);
   }
 

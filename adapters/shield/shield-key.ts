@@ -2,7 +2,7 @@ import { wrongType } from "../../src/internal.js";
 
 /**
  * The name of something that travels with a call through a shield, together with the type of its value; see
- * {@link ShieldContext}.
+ * `ShieldContext`.
  *
  * @example
  * ```ts

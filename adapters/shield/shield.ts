@@ -8,12 +8,17 @@ import {
   wrongType,
 } from "../../src/internal.js";
 import {
+  AdaptiveConcurrencyLimitLayer,
+  type AdaptiveConcurrencyLimitOptions,
+} from "./adaptive-concurrency-limit.js";
+import {
   type ConcurrencyLimitArguments,
   ConcurrencyLimitLayer,
   type ConcurrencyLimitOptions,
   concurrencyLimitOptions,
 } from "./concurrency-limit.js";
 import { checkDiagnostics, type ShieldDiagnostics } from "./diagnostics.js";
+import { type InsideLayer, insideShield } from "./inside.js";
 import type { Layer, Owned } from "./layer.js";
 import {
   type LeaseAcquirer,
@@ -75,8 +80,6 @@ export interface Tenancy {
   leave(): void;
 }
 
-/** The layers of a shield, the outermost first. */
-export let layersOf: (shield: Shield<unknown>) => readonly Layer[];
 /** What a shield owns: the limiters that its own layers made, those that were given to it, and strategies that can be disposed. */
 export let ownedBy: (shield: Shield<unknown>) => readonly Owned[];
 /** The same shield, as part of a partition. */
@@ -123,7 +126,6 @@ export let diagnosticsOf: (shield: Shield<unknown>) => ShieldDiagnostics | undef
  */
 export class Shield<A = never> {
   static {
-    layersOf = (shield) => shield.#layers;
     ownedBy = (shield) => shield.#layers.flatMap((layer) => layer.owned);
     housedIn = (shield, tenancy) => new Shield(shield.#layers, { ...shield.#settings, tenancy });
     diagnosticsOf = (shield) => shield.#settings.diagnostics;
@@ -166,6 +168,8 @@ export class Shield<A = never> {
   ): Shield;
   /** `Shield.empty.concurrencyLimit(…)`. */
   static concurrencyLimit(options: ConcurrencyLimitOptions): Shield;
+  /** `Shield.empty.concurrencyLimit(…)`. */
+  static concurrencyLimit(options: AdaptiveConcurrencyLimitOptions): Shield;
   static concurrencyLimit(...given: ConcurrencyLimitArguments): Shield {
     return Shield.empty.#withConcurrencyLimit(given);
   }
@@ -277,6 +281,8 @@ export class Shield<A = never> {
   ): Shield<A>;
   /** The same with all options in one object. */
   concurrencyLimit(options: ConcurrencyLimitOptions): Shield<A>;
+  /** Adds a limit that finds its own number, between two bounds. */
+  concurrencyLimit(options: AdaptiveConcurrencyLimitOptions): Shield<A>;
   concurrencyLimit(...given: ConcurrencyLimitArguments): Shield<A> {
     return this.#withConcurrencyLimit(given);
   }
@@ -339,7 +345,10 @@ export class Shield<A = never> {
    * `RateLimitRejectedError` when a limit refuses; with the signal's reason when it is aborted before the work has started;
    * with a `LimiterDisposedError` when a limiter has been disposed.
    */
-  execute<T>(work: Work<T>, options?: AbortSignal | ExecuteOptions): Promise<T | A> {
+  execute<T>(
+    work: (context: ShieldContext) => T | PromiseLike<T>,
+    options?: AbortSignal | ExecuteOptions,
+  ): Promise<T | A> {
     try {
       return Promise.resolve(this.#start(work, options));
     } catch (error) {
@@ -348,7 +357,10 @@ export class Shield<A = never> {
   }
 
   /** The same without an exception: the promise always fulfills. */
-  async executeOutcome<T>(work: Work<T>, options?: AbortSignal | ExecuteOptions): Promise<Outcome<T | A>> {
+  async executeOutcome<T>(
+    work: (context: ShieldContext) => T | PromiseLike<T>,
+    options?: AbortSignal | ExecuteOptions,
+  ): Promise<Outcome<T | A>> {
     try {
       return { ok: true, value: await this.execute(work, options) };
     } catch (error) {
@@ -366,6 +378,11 @@ export class Shield<A = never> {
   /** The same as `describe()`. */
   toString(): string {
     return this.describe();
+  }
+
+  /** @internal */
+  get [insideShield](): readonly InsideLayer[] {
+    return this.#layers;
   }
 
   #start<T>(work: Work<T>, options: AbortSignal | ExecuteOptions | undefined): T | Promise<T> {
@@ -399,7 +416,13 @@ export class Shield<A = never> {
   }
 
   #withConcurrencyLimit([first, rest = {}]: ConcurrencyLimitArguments): Shield<A> {
-    return this.#add(new ConcurrencyLimitLayer(concurrencyLimitOptions(first, rest), this.#scope.clock));
+    const options = concurrencyLimitOptions(first, rest);
+    const { clock } = this.#scope;
+    return this.#add(
+      options?.algorithm === undefined
+        ? new ConcurrencyLimitLayer(options, clock)
+        : new AdaptiveConcurrencyLimitLayer(options, clock),
+    );
   }
 
   #withRateLimit([first, windowMs, rest = {}]: RateLimitArguments): Shield<A> {

@@ -1,10 +1,8 @@
 import type { RateLimiter, RateLimiterStatistics } from "headgate";
-import { type LayerDescriptor, Shield } from "headgate/shield";
+import type { LayerDescriptor, Shield } from "headgate/shield";
 import { wrongType } from "../../src/internal.js";
-import type { Layer } from "../shield/layer.js";
-import { LimitLayer } from "../shield/limit-layer.js";
+import { type InsideLayer, type InsideShield, insideShield } from "../shield/inside.js";
 import { ReadOnlyMap } from "../shield/read-only-map.js";
-import { layersOf } from "../shield/shield.js";
 import { getLimiterState } from "./limiter-state.js";
 
 /**
@@ -89,9 +87,10 @@ export interface ShieldState {
  * @public
  */
 export function getShieldState(shield: Shield<unknown>): ShieldState {
-  const strategies = layersIn(shield).flatMap((layer, strategyIndex) =>
-    layer instanceof LimitLayer ? [Object.freeze(stateOf(layer, strategyIndex))] : [],
-  );
+  const strategies = layersIn(shield).flatMap((layer, strategyIndex) => {
+    const { kind } = layer.descriptor;
+    return kind === "policy" || kind === "custom" ? [] : [Object.freeze(stateOf(layer, strategyIndex))];
+  });
   return Object.freeze({ strategies: Object.freeze(strategies) });
 }
 
@@ -129,13 +128,16 @@ export function getShieldDescriptor(shield: Shield<unknown>): ShieldDescriptor {
   return Object.freeze({ name: shield.name, strategies: Object.freeze(strategies) });
 }
 
-function layersIn(shield: Shield<unknown>): readonly Layer[] {
-  if (!(shield instanceof Shield)) throw wrongType("shield", "a Shield", shield);
-  return layersOf(shield);
+/** Asks by the door and not by the class: this is not to load the shields of those who have none. */
+function layersIn(shield: unknown): readonly InsideLayer[] {
+  if (typeof shield === "object" && shield !== null && insideShield in shield) {
+    return (shield as InsideShield)[insideShield];
+  }
+  throw wrongType("shield", "a Shield", shield);
 }
 
 function stateOf(
-  layer: LimitLayer,
+  layer: InsideLayer,
   strategyIndex: number,
 ): ConcurrencyLimitState | RateLimitState | RateLimiterState {
   const { descriptor, limiter, name } = layer;

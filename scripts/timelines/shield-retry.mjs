@@ -17,7 +17,10 @@ export default async function scenario(timeline) {
     },
   };
   const base = Shield.empty.withClock(clock);
-  const shields = { outside: base.concurrencyLimit(1).use(retry), inside: base.use(retry).concurrencyLimit(1) };
+  const shields = {
+    outside: base.concurrencyLimit(1).use(retry),
+    inside: base.use(retry).concurrencyLimit(1),
+  };
   const held = (shield) => getShieldState(shield).strategies[0].runningExecutions;
   timeline.columns = {
     "held, limit outside": () => held(shields.outside),

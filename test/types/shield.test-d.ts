@@ -109,6 +109,17 @@ describe("types of a shield", () => {
     limiterPolicy(limiter, { name: undefined, priority: undefined, maxWaitMs: undefined });
   });
 
+  it("tells the two kinds of concurrency limits apart", () => {
+    Shield.concurrencyLimit({ algorithm: "aimd", minLimit: 2 });
+    Shield.concurrencyLimit({ maxConcurrency: 3 });
+    // @ts-expect-error: an adaptive limit has no queue
+    Shield.concurrencyLimit({ algorithm: "aimd", queueLimit: 3 });
+    // @ts-expect-error: no such algorithm
+    Shield.concurrencyLimit({ algorithm: "vegas" });
+    // @ts-expect-error: that is of an adaptive limit
+    Shield.concurrencyLimit({ maxConcurrency: 3, minLimit: 2 });
+  });
+
   it("narrows errors", () => {
     const error: unknown = undefined;
     if (ConcurrencyLimitExceededError.is(error)) {
