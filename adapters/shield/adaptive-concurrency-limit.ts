@@ -1,4 +1,4 @@
-import type { Clock } from "headgate";
+import type { Clock, RateLimiter, RateLimitLease } from "headgate";
 import { AdaptiveConcurrencyLimiter, WindowedAimdLimit } from "headgate/adaptive";
 import {
   checkChoice,
@@ -6,13 +6,14 @@ import {
   checkInteger,
   checkNumber,
   checkOptionNames,
+  request,
 } from "../../src/internal.js";
 import type { ConcurrencyLimitRejectedEvent } from "./concurrency-limit.js";
 import type { LayerDescriptor, Owned } from "./layer.js";
-import { checkNotifying, LimitLayer, type NotifyingOptions, type RejectedEvent } from "./limit-layer.js";
-import { checkShadow } from "./limit-options.js";
+import { checkCommonOptions, LimitLayer, type RejectedEvent } from "./limit-layer.js";
 import { limiterOwner } from "./ownership.js";
 import { ConcurrencyLimitExceededError, type Refusal, type ShieldRejection } from "./rejected-errors.js";
+import type { CallContext } from "./shield-context.js";
 
 const TYPE = "AdaptiveConcurrencyLimitOptions";
 const OPTION_NAMES = [
@@ -65,6 +66,8 @@ export interface AdaptiveConcurrencyLimitOptions {
 
 export class AdaptiveConcurrencyLimitLayer extends LimitLayer<ConcurrencyLimitRejectedEvent> {
   override readonly limiter: AdaptiveConcurrencyLimiter;
+  /** The limiter, or its shadow. */
+  readonly #gate: RateLimiter;
   override readonly unique: readonly object[];
   override readonly owned: readonly Owned[];
   readonly #algorithm: {
@@ -75,13 +78,12 @@ export class AdaptiveConcurrencyLimitLayer extends LimitLayer<ConcurrencyLimitRe
     readonly decreaseFactor: number;
     readonly latencyTolerance: number;
   };
-  readonly #shadow: boolean;
 
   constructor(options: AdaptiveConcurrencyLimitOptions, clock: Clock) {
     checkOptionNames(options, OPTION_NAMES, TYPE);
-    const { algorithm, minLimit = 1, initialLimit = 10, maxLimit = 100, shadow = false } = options;
+    const { algorithm, minLimit = 1, initialLimit = 10, maxLimit = 100 } = options;
     const { samplingWindowMs = 1000, decreaseFactor = 0.9, latencyTolerance = 2 } = options;
-    checkNotifying(TYPE, options as NotifyingOptions<never>);
+    checkCommonOptions(TYPE, options);
     checkChoice(`${TYPE}.algorithm`, algorithm, ["aimd"]);
     checkInteger(`${TYPE}.minLimit`, minLimit, 1);
     checkInteger(`${TYPE}.maxLimit`, maxLimit, minLimit, undefined, " (from minLimit on)");
@@ -90,7 +92,6 @@ export class AdaptiveConcurrencyLimitLayer extends LimitLayer<ConcurrencyLimitRe
     checkNumber(`${TYPE}.decreaseFactor`, decreaseFactor, "above 0 and below 1", (n) => n > 0 && n < 1);
     const tolerance = "a finite number of at least 1";
     checkNumber(`${TYPE}.latencyTolerance`, latencyTolerance, tolerance, (n) => n >= 1 && Number.isFinite(n));
-    checkShadow(TYPE, shadow);
     super("concurrency_limit_rejected", options);
     this.#algorithm = {
       minLimit,
@@ -100,16 +101,15 @@ export class AdaptiveConcurrencyLimitLayer extends LimitLayer<ConcurrencyLimitRe
       decreaseFactor,
       latencyTolerance,
     };
-    this.#shadow = shadow;
     this.limiter = new AdaptiveConcurrencyLimiter({ limit: new WindowedAimdLimit(this.#algorithm), clock });
     this.unique = [this, this.limiter];
     this.owned = [limiterOwner(this.limiter)];
-    this.askLimiter(this.limiter, 1, shadow);
+    this.#gate = this.gateOf(this.limiter);
   }
 
   override describe(): string {
     const { minLimit, initialLimit, maxLimit } = this.#algorithm;
-    return `ConcurrencyLimit(aimd ${minLimit}..${maxLimit}, initial ${initialLimit}${this.#shadow ? ", shadow" : ""})`;
+    return `ConcurrencyLimit(aimd ${minLimit}..${maxLimit}, initial ${initialLimit}${this.isShadow ? ", shadow" : ""})`;
   }
 
   override get descriptor(): LayerDescriptor {
@@ -119,9 +119,13 @@ export class AdaptiveConcurrencyLimitLayer extends LimitLayer<ConcurrencyLimitRe
       description: this.describe(),
       algorithm: "aimd",
       ...this.#algorithm,
-      shadow: this.#shadow,
+      shadow: this.isShadow,
       hasNotification: this.hasNotification,
     };
+  }
+
+  protected override ask(context: CallContext): RateLimitLease | PromiseLike<RateLimitLease> {
+    return request(this.#gate, 1, context.acquireOptions());
   }
 
   protected override eventOf(rejected: RejectedEvent): ConcurrencyLimitRejectedEvent {

@@ -1,16 +1,12 @@
-import { type Clock, ConcurrencyLimiter } from "headgate";
-import { checkInteger, checkOptionNames } from "../../src/internal.js";
+import { type Clock, ConcurrencyLimiter, type RateLimiter, type RateLimitLease } from "headgate";
+import { checkInteger, checkOptionNames, request } from "../../src/internal.js";
 import type { AdaptiveConcurrencyLimitOptions } from "./adaptive-concurrency-limit.js";
 import type { LayerDescriptor, Owned } from "./layer.js";
-import { checkNotifying, LimitLayer, type NotifyingOptions, type RejectedEvent } from "./limit-layer.js";
-import {
-  checkShadow,
-  QueueChoice,
-  SHIELD_QUEUE_OPTION_NAMES,
-  type ShieldQueueOptions,
-} from "./limit-options.js";
+import { checkCommonOptions, LimitLayer, type RejectedEvent } from "./limit-layer.js";
+import { QueueChoice, SHIELD_QUEUE_OPTION_NAMES, type ShieldQueueOptions } from "./limit-options.js";
 import { limiterOwner } from "./ownership.js";
 import { ConcurrencyLimitExceededError, type Refusal, type ShieldRejection } from "./rejected-errors.js";
+import type { CallContext } from "./shield-context.js";
 
 const TYPE = "ConcurrencyLimitOptions";
 
@@ -69,22 +65,21 @@ export function concurrencyLimitOptions(
 
 export class ConcurrencyLimitLayer extends LimitLayer<ConcurrencyLimitRejectedEvent> {
   override readonly limiter: ConcurrencyLimiter;
+  /** The limiter, or its shadow. */
+  readonly #gate: RateLimiter;
   override readonly unique: readonly object[];
   override readonly owned: readonly Owned[];
   readonly #maxConcurrency: number;
   readonly #queue: QueueChoice;
-  readonly #shadow: boolean;
 
   constructor(options: ConcurrencyLimitOptions, clock: Clock) {
     checkOptionNames(options, ["algorithm", "maxConcurrency", ...OPTION_NAMES], TYPE);
-    const { maxConcurrency = 10, shadow = false } = options;
-    checkNotifying(TYPE, options as NotifyingOptions<never>);
+    const { maxConcurrency = 10 } = options;
+    checkCommonOptions(TYPE, options);
     checkInteger(`${TYPE}.maxConcurrency`, maxConcurrency, 1);
-    checkShadow(TYPE, shadow);
     super("concurrency_limit_rejected", options);
     this.#maxConcurrency = maxConcurrency;
     this.#queue = new QueueChoice(TYPE, options);
-    this.#shadow = shadow;
     this.limiter = new ConcurrencyLimiter({
       permitLimit: maxConcurrency,
       clock,
@@ -92,11 +87,11 @@ export class ConcurrencyLimitLayer extends LimitLayer<ConcurrencyLimitRejectedEv
     });
     this.unique = [this, this.limiter];
     this.owned = [limiterOwner(this.limiter)];
-    this.askLimiter(this.limiter, 1, shadow);
+    this.#gate = this.gateOf(this.limiter);
   }
 
   override describe(): string {
-    const parts = [`${this.#maxConcurrency}`, ...this.#queue.texts, ...(this.#shadow ? ["shadow"] : [])];
+    const parts = [`${this.#maxConcurrency}`, ...this.#queue.texts, ...(this.isShadow ? ["shadow"] : [])];
     return `ConcurrencyLimit(${parts.join(", ")})`;
   }
 
@@ -110,9 +105,13 @@ export class ConcurrencyLimitLayer extends LimitLayer<ConcurrencyLimitRejectedEv
       queueLimit,
       queueTimeoutMs,
       usePriorityQueue,
-      shadow: this.#shadow,
+      shadow: this.isShadow,
       hasNotification: this.hasNotification,
     };
+  }
+
+  protected override ask(context: CallContext): RateLimitLease | PromiseLike<RateLimitLease> {
+    return request(this.#gate, 1, context.acquireOptions());
   }
 
   protected override eventOf(rejected: RejectedEvent): ConcurrencyLimitRejectedEvent {

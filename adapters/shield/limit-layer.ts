@@ -6,7 +6,7 @@ import {
   type ShadowRejection,
   shadowed,
 } from "headgate";
-import { checkFunction, request, wrongType } from "../../src/internal.js";
+import { checkBoolean, checkFunction, wrongType } from "../../src/internal.js";
 import { type CallbackErrorKind, reportCallbackError } from "./diagnostics.js";
 import { Layer } from "./layer.js";
 import { giveUp } from "./lease-end.js";
@@ -30,21 +30,26 @@ export interface RejectedEvent extends ShieldRejection {
   readonly isShadow: boolean;
 }
 
+/** A callback that is awaited; see `onRejected` of the options of each layer. */
+type Notification<Event extends RejectedEvent> = (event: Event) => void | PromiseLike<void>;
+
 /** What the options of all limits have in common. */
-export interface NotifyingOptions<Event extends RejectedEvent> {
+export interface CommonOptions<Event extends RejectedEvent> {
   readonly name?: string | undefined;
-  readonly onRejected?: ((event: Event) => void | PromiseLike<void>) | undefined;
+  readonly shadow?: boolean | undefined;
+  readonly onRejected?: Notification<Event> | undefined;
 }
 
-/** Checks what `NotifyingOptions` holds. */
-export function checkNotifying(optionsType: string, { name, onRejected }: NotifyingOptions<never>): void {
+/** Checks what all limits take. */
+export function checkCommonOptions(
+  optionsType: string,
+  { name, shadow, onRejected }: { readonly [Name in keyof CommonOptions<never>]: unknown },
+): void {
   if (name !== undefined && typeof name !== "string")
     throw wrongType(`${optionsType}.name`, "a string", name);
+  if (shadow !== undefined) checkBoolean(`${optionsType}.shadow`, shadow);
   if (onRejected !== undefined) checkFunction(`${optionsType}.onRejected`, onRejected);
 }
-
-/** Asks a limiter for what one call needs. */
-export type Ask = (context: CallContext) => RateLimitLease | PromiseLike<RateLimitLease>;
 
 /**
  * A layer that needs a lease for each call. What the lease is asked of is up to the kind of layer; when to ask, how long to
@@ -52,43 +57,41 @@ export type Ask = (context: CallContext) => RateLimitLease | PromiseLike<RateLim
  */
 export abstract class LimitLayer<Event extends RejectedEvent = RejectedEvent> extends Layer {
   readonly #callbackKind: CallbackErrorKind;
-  readonly #onRejected: NotifyingOptions<Event>["onRejected"];
-  #ask: Ask = () => {
-    throw new Error("The layer asks nobody.");
-  };
-  /** What the limiter in shadow would have refused in this very turn. */
+  readonly #onRejected: Notification<Event> | undefined;
+  protected readonly isShadow: boolean;
+  /** What a limiter in shadow would have refused in this very turn. */
   #refusedInShadow: ShadowRejection | undefined = undefined;
 
-  constructor(callbackKind: CallbackErrorKind, { name, onRejected }: NotifyingOptions<Event>) {
+  constructor(callbackKind: CallbackErrorKind, { name, shadow = false, onRejected }: CommonOptions<Event>) {
     super(name);
     this.#callbackKind = callbackKind;
     this.#onRejected = onRejected;
+    this.isShadow = shadow;
   }
 
-  get hasNotification(): boolean {
-    return this.#onRejected !== undefined;
-  }
-
-  /** Who is asked; undefined when that is not one limiter. */
+  /** Whose state can be shown; undefined when that is not one limiter. */
   abstract readonly limiter: RateLimiter | undefined;
+
+  /** Asks for the lease of a call; throws what the limiter throws. */
+  protected abstract ask(context: CallContext): RateLimitLease | PromiseLike<RateLimitLease>;
 
   protected abstract eventOf(rejected: RejectedEvent, refusal: Refusal): Event;
 
   protected abstract errorOf(where: ShieldRejection, refusal: Refusal): RateLimitRejectedError;
 
-  /** Has the layer ask a limiter, or one that stands before it and lets all through. */
-  protected askLimiter(limiter: RateLimiter, permitCount: number, isShadow: boolean): void {
-    const asked = isShadow ? shadowed(limiter, { onRejected: (one) => this.#noteInShadow(one) }) : limiter;
-    this.#ask = (context) => request(asked, permitCount, context.acquireOptions());
+  get hasNotification(): boolean {
+    return this.#onRejected !== undefined;
   }
 
-  protected askBy(ask: Ask): void {
-    this.#ask = ask;
+  /** The limiter to ask: itself, or one that stands before it and lets everything through. */
+  protected gateOf(limiter: RateLimiter): RateLimiter {
+    return this.isShadow
+      ? shadowed(limiter, { onRejected: (rejection) => this.#noteInShadow(rejection) })
+      : limiter;
   }
 
-  /** Asks for the lease of a call; throws what the limiter throws. */
   acquire(context: CallContext, strategyIndex: number): RateLimitLease | PromiseLike<RateLimitLease> {
-    const answer = this.#ask(context);
+    const answer = this.ask(context);
     if (this.#refusedInShadow !== undefined) this.#tellInShadow(context, strategyIndex);
     return answer;
   }

@@ -73,8 +73,3 @@ export class QueueChoice {
     return texts;
   }
 }
-
-/** Checks `shadow`, which all limits take. */
-export function checkShadow(optionsType: string, shadow: unknown): asserts shadow is boolean {
-  checkBoolean(`${optionsType}.shadow`, shadow);
-}

@@ -5,10 +5,16 @@ import {
   RateLimiter,
   type RateLimitLease,
 } from "headgate";
-import { checkBoolean, checkInteger, checkOptionNames, requestFor, wrongType } from "../../src/internal.js";
+import {
+  checkBoolean,
+  checkInteger,
+  checkOptionNames,
+  request,
+  requestFor,
+  wrongType,
+} from "../../src/internal.js";
 import type { LayerDescriptor, Owned } from "./layer.js";
-import { checkNotifying, LimitLayer, type NotifyingOptions, type RejectedEvent } from "./limit-layer.js";
-import { checkShadow } from "./limit-options.js";
+import { checkCommonOptions, LimitLayer, type RejectedEvent } from "./limit-layer.js";
 import { limiterOwner } from "./ownership.js";
 import { LimiterRejectedError, type Refusal, type ShieldRejection } from "./rejected-errors.js";
 import type { CallContext, ShieldContext } from "./shield-context.js";
@@ -76,52 +82,44 @@ export class LimiterAdapterLayer extends LimitLayer<RateLimiterRejectedEvent> {
   override readonly limiter: RateLimiter | undefined;
   override readonly unique: readonly object[];
   override readonly owned: readonly Owned[];
-  readonly #source: "limiter" | "partitioned" | "delegate";
+  readonly #kind: "limiter" | "partitioned" | "delegate";
+  /** What is asked: what was given, or its shadow. */
+  readonly #source: LeaseSource;
   readonly #permitCount: number;
-  readonly #shadow: boolean;
 
   constructor(source: LeaseSource, options: RateLimiterAdapterOptions) {
-    const isLimiter = source instanceof RateLimiter;
-    const isPartitioned = source instanceof PartitionedRateLimiter;
-    if (!isLimiter && !isPartitioned && typeof source !== "function")
-      throw wrongType("limiter", SOURCES, source);
+    const kind = kindOf(source);
     checkOptionNames(options, ["name", "permitCount", "ownsLimiter", "shadow", "onRejected"], TYPE);
+    checkCommonOptions(TYPE, options);
     const { permitCount = 1, ownsLimiter = false, shadow = false } = options;
-    checkNotifying(TYPE, options as NotifyingOptions<never>);
     checkInteger(`${TYPE}.permitCount`, permitCount, 1);
     checkBoolean(`${TYPE}.ownsLimiter`, ownsLimiter);
-    checkShadow(TYPE, shadow);
-    if (ownsLimiter && typeof source === "function") {
+    if (ownsLimiter && kind === "delegate") {
       throw new TypeError(
         `${TYPE}.ownsLimiter must be false for a function: dispose what is behind it yourself; got true.`,
       );
     }
-    if (shadow && !isLimiter) {
+    if (shadow && kind !== "limiter") {
       throw new TypeError(
-        `${TYPE}.shadow must be false for a ${isPartitioned ? "partitioned limiter" : "function"}: put the limiters behind it in shadow, by shadowed(limiter); got true.`,
+        `${TYPE}.shadow must be false for a ${kind === "delegate" ? "function" : "partitioned limiter"}: put the limiters behind it in shadow, by shadowed(limiter); got true.`,
       );
     }
-    if (isLimiter) checkUsable(source);
+    const limiter = source instanceof RateLimiter ? source : undefined;
+    if (limiter !== undefined) checkUsable(limiter);
     super("rate_limiter_rejected", options);
-    this.limiter = isLimiter ? source : undefined;
-    this.#source = isLimiter ? "limiter" : isPartitioned ? "partitioned" : "delegate";
+    this.limiter = limiter;
+    this.#kind = kind;
+    this.#source = limiter === undefined ? source : this.gateOf(limiter);
     this.#permitCount = permitCount;
-    this.#shadow = shadow;
     this.unique = typeof source === "function" ? [this] : [this, source];
     this.owned = ownsLimiter && typeof source !== "function" ? [limiterOwner(source)] : [];
-    if (isLimiter) this.askLimiter(source, permitCount, shadow);
-    else if (isPartitioned)
-      this.askBy((context) =>
-        requestFor(source, context as ShieldContext, permitCount, context.acquireOptions()),
-      );
-    else this.askBy((context) => leaseOf(source, permitCount, context));
   }
 
   override describe(): string {
     const parts = [
-      this.name ?? this.#source,
+      this.name ?? this.#kind,
       `permits ${this.#permitCount}`,
-      ...(this.#shadow ? ["shadow"] : []),
+      ...(this.isShadow ? ["shadow"] : []),
     ];
     return `RateLimiter(${parts.join(", ")})`;
   }
@@ -131,12 +129,23 @@ export class LimiterAdapterLayer extends LimitLayer<RateLimiterRejectedEvent> {
       kind: "rateLimiter",
       name: this.name,
       description: this.describe(),
-      source: this.#source,
+      source: this.#kind,
       permitCount: this.#permitCount,
       ownsLimiter: this.owned.length > 0,
-      shadow: this.#shadow,
+      shadow: this.isShadow,
       hasNotification: this.hasNotification,
     };
+  }
+
+  protected override ask(context: CallContext): RateLimitLease | PromiseLike<RateLimitLease> {
+    const source = this.#source;
+    const permitCount = this.#permitCount;
+    const options = context.acquireOptions();
+    if (source instanceof RateLimiter) return request(source, permitCount, options);
+    if (source instanceof PartitionedRateLimiter) {
+      return requestFor<ShieldContext>(source, context, permitCount, options);
+    }
+    return leaseFrom(source(permitCount, context, options));
   }
 
   protected override eventOf(rejected: RejectedEvent, { metadata }: Refusal): RateLimiterRejectedEvent {
@@ -146,6 +155,13 @@ export class LimiterAdapterLayer extends LimitLayer<RateLimiterRejectedEvent> {
   protected override errorOf(where: ShieldRejection, refusal: Refusal): LimiterRejectedError {
     return new LimiterRejectedError(this.describe(), where, refusal);
   }
+}
+
+function kindOf(source: unknown): "limiter" | "partitioned" | "delegate" {
+  if (source instanceof RateLimiter) return "limiter";
+  if (source instanceof PartitionedRateLimiter) return "partitioned";
+  if (typeof source === "function") return "delegate";
+  throw wrongType("limiter", SOURCES, source);
 }
 
 /** A limiter that has been disposed already would fail every call: better to hear of it where the shield is made. */
@@ -161,17 +177,12 @@ function checkUsable(limiter: RateLimiter): void {
   }
 }
 
-/** Asks a function of the user's, which may return anything. */
-function leaseOf(
-  acquire: LeaseAcquirer,
-  permitCount: number,
-  context: CallContext,
-): RateLimitLease | PromiseLike<RateLimitLease> {
-  const answer: unknown = acquire(permitCount, context, context.acquireOptions());
+/** What a function of the user's has returned, which may be anything. */
+function leaseFrom(answer: unknown): RateLimitLease | PromiseLike<RateLimitLease> {
   if (isLeaseLike(answer)) return answer;
-  if (typeof (answer as Partial<PromiseLike<unknown>> | null | undefined)?.then !== "function")
-    throw noLease(answer);
-  return Promise.resolve(answer as PromiseLike<unknown>).then((lease) => {
+  const { then } = (answer ?? {}) as { readonly then?: unknown };
+  if (typeof then !== "function") throw noLease(answer);
+  return Promise.resolve(answer).then((lease) => {
     if (isLeaseLike(lease)) return lease;
     throw noLease(lease);
   });

@@ -29,7 +29,7 @@ export function hold(owned: Iterable<Owned>): () => Promise<unknown[]> {
 }
 
 async function giveUp({ identity, dispose }: Owned): Promise<void> {
-  const left = (holders.get(identity) ?? 0) - 1;
+  const left = (holders.get(identity) as number) - 1;
   holders.set(identity, left);
   if (left > 0 || disposed.has(identity)) return;
   disposed.add(identity);

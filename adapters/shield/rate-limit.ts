@@ -1,16 +1,12 @@
-import { type Clock, TokenBucketRateLimiter } from "headgate";
-import { checkDuration, checkInteger, checkOptionNames } from "../../src/internal.js";
+import { type Clock, type RateLimiter, type RateLimitLease, TokenBucketRateLimiter } from "headgate";
+import { checkDuration, checkInteger, checkOptionNames, request } from "../../src/internal.js";
 import { durationText } from "./duration-text.js";
 import type { LayerDescriptor, Owned } from "./layer.js";
-import { checkNotifying, LimitLayer, type NotifyingOptions, type RejectedEvent } from "./limit-layer.js";
-import {
-  checkShadow,
-  QueueChoice,
-  SHIELD_QUEUE_OPTION_NAMES,
-  type ShieldQueueOptions,
-} from "./limit-options.js";
+import { checkCommonOptions, LimitLayer, type RejectedEvent } from "./limit-layer.js";
+import { QueueChoice, SHIELD_QUEUE_OPTION_NAMES, type ShieldQueueOptions } from "./limit-options.js";
 import { limiterOwner } from "./ownership.js";
 import { RateLimitExceededError, type Refusal, type ShieldRejection } from "./rejected-errors.js";
+import type { CallContext } from "./shield-context.js";
 
 const TYPE = "RateLimitOptions";
 
@@ -84,24 +80,23 @@ export function rateLimitOptions(
 
 export class RateLimitLayer extends LimitLayer<RateLimitRejectedEvent> {
   override readonly limiter: TokenBucketRateLimiter;
+  /** The limiter, or its shadow. */
+  readonly #gate: RateLimiter;
   override readonly unique: readonly object[];
   override readonly owned: readonly Owned[];
   readonly #rate: { readonly permits: number; readonly windowMs: number; readonly burst: number };
   readonly #queue: QueueChoice;
-  readonly #shadow: boolean;
 
   constructor(options: RateLimitOptions, clock: Clock) {
     checkOptionNames(options, ["permits", "windowMs", ...OPTION_NAMES], TYPE);
-    const { permits = 100, windowMs = 1000, burst = permits, shadow = false } = options;
-    checkNotifying(TYPE, options as NotifyingOptions<never>);
+    const { permits = 100, windowMs = 1000, burst = permits } = options;
+    checkCommonOptions(TYPE, options);
     checkInteger(`${TYPE}.permits`, permits, 1);
     checkDuration(`${TYPE}.windowMs`, windowMs);
     checkInteger(`${TYPE}.burst`, burst, 1);
-    checkShadow(TYPE, shadow);
     super("rate_limit_rejected", options);
     this.#rate = { permits, windowMs, burst };
     this.#queue = new QueueChoice(TYPE, options);
-    this.#shadow = shadow;
     this.limiter = new TokenBucketRateLimiter({
       tokenLimit: burst,
       tokensPerPeriod: permits,
@@ -112,7 +107,7 @@ export class RateLimitLayer extends LimitLayer<RateLimitRejectedEvent> {
     });
     this.unique = [this, this.limiter];
     this.owned = [limiterOwner(this.limiter)];
-    this.askLimiter(this.limiter, 1, shadow);
+    this.#gate = this.gateOf(this.limiter);
   }
 
   override describe(): string {
@@ -121,7 +116,7 @@ export class RateLimitLayer extends LimitLayer<RateLimitRejectedEvent> {
       `${permits}/${durationText(windowMs)}`,
       ...(burst === permits ? [] : [`burst ${burst}`]),
       ...this.#queue.texts,
-      ...(this.#shadow ? ["shadow"] : []),
+      ...(this.isShadow ? ["shadow"] : []),
     ];
     return `RateLimit(${parts.join(", ")})`;
   }
@@ -136,9 +131,13 @@ export class RateLimitLayer extends LimitLayer<RateLimitRejectedEvent> {
       queueLimit,
       queueTimeoutMs,
       usePriorityQueue,
-      shadow: this.#shadow,
+      shadow: this.isShadow,
       hasNotification: this.hasNotification,
     };
+  }
+
+  protected override ask(context: CallContext): RateLimitLease | PromiseLike<RateLimitLease> {
+    return request(this.#gate, 1, context.acquireOptions());
   }
 
   protected override eventOf(rejected: RejectedEvent): RateLimitRejectedEvent {

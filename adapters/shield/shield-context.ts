@@ -1,5 +1,5 @@
 import type { AcquireOptions, Clock } from "headgate";
-import { checkNumber, isSignal } from "../../src/internal.js";
+import { checkNumber, isSignal, wrongType } from "../../src/internal.js";
 import type { ShieldDiagnostics } from "./diagnostics.js";
 import { type AnyShieldKey, maxWaitMs, type ShieldEntry, type ShieldKey, ShieldKeys } from "./shield-key.js";
 
@@ -93,11 +93,13 @@ export class CallContext implements ShieldContext {
   get<T>(key: ShieldKey<T>, fallback: T): T;
   get<T>(key: ShieldKey<T>, fallback?: T): T | undefined {
     const values = this.#usableValues;
-    return values?.has(key.id) === true ? (values.get(key.id) as T) : fallback;
+    const id = idOf(key);
+    return values?.has(id) === true ? (values.get(id) as T) : fallback;
   }
 
   has(key: AnyShieldKey): boolean {
-    return this.#usableValues?.has(key.id) === true;
+    const id = idOf(key);
+    return this.#usableValues?.has(id) === true;
   }
 
   set<T>(key: ShieldKey<T>, value: T): void {
@@ -105,18 +107,19 @@ export class CallContext implements ShieldContext {
   }
 
   delete(key: AnyShieldKey): boolean {
-    return this.#usableValues?.delete(key.id) === true;
+    const id = idOf(key);
+    return this.#usableValues?.delete(id) === true;
   }
 
   /** Stores what the caller of `execute` gave, before the first layer. */
   initialize(initial: readonly ShieldEntry[] | ((context: ShieldContext) => void)): void {
     if (typeof initial === "function") initial(this);
-    else for (const { key, value } of initial) this.#put(key, value);
+    else for (const entry of initial) this.#put(entry?.key, entry?.value);
   }
 
   /** The view for the next layer; this one, when nothing changes. */
   changed(change: unknown): CallContext {
-    if (change instanceof CallContext) return change;
+    if (change instanceof CallContext && change.#first === this.#first) return change;
     const { signal, attempt } = (change ?? {}) as Partial<Record<keyof ContextChange, unknown>>;
     const nextSignal = isSignal(signal) ? signal : this.givenSignal;
     const nextAttempt = typeof attempt === "number" ? attempt : this.attempt;
@@ -157,7 +160,7 @@ export class CallContext implements ShieldContext {
   #put(key: AnyShieldKey, value: unknown): void {
     // Checks that the call is not over.
     const values = this.#usableValues ?? new Map<symbol, unknown>();
-    this.#first.#values = values.set(key.id, value);
+    this.#first.#values = values.set(idOf(key), value);
   }
 
   get #usableValues(): Map<symbol, unknown> | undefined {
@@ -169,4 +172,11 @@ export class CallContext implements ShieldContext {
     }
     return first.#values;
   }
+}
+
+/** Keys may be anything to callers that are not TypeScript. */
+function idOf(key: AnyShieldKey): symbol {
+  const id: unknown = key?.id;
+  if (typeof id !== "symbol") throw wrongType("key", "a ShieldKey", key);
+  return id;
 }

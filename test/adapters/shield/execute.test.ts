@@ -481,6 +481,44 @@ describe("the context of a call", () => {
     );
   });
 
+  it.each([undefined, null, "tenant", {}, { id: "tenant" }])("takes keys only, and not %j", async (key) => {
+    await Shield.empty.execute((context) => {
+      for (const use of [
+        () => context.get(key as never),
+        () => context.has(key as never),
+        () => context.set(key as never, 1 as never),
+        () => context.delete(key as never),
+      ]) {
+        expect(use).toThrow(/^key must be a ShieldKey; got /);
+      }
+    });
+    for (const entry of [key, { key, value: 1 }]) {
+      const error = await failure(Shield.empty.execute(() => 1, { context: [entry as never] }));
+      expect((error as Error).message).toMatch(/^key must be a ShieldKey; got /);
+    }
+  });
+
+  it("of another call is not taken for this one's, only its signal and attempt are", async () => {
+    let other: ShieldContext | undefined;
+    const open = gate();
+    const running = Shield.empty.execute(
+      (context) => {
+        other = context;
+        return open.promise;
+      },
+      { context: [tenant.of("other")] },
+    );
+    const mixing: ShieldStrategy = { run: (next) => next(other) };
+    const seen = await Shield.empty
+      .use(mixing)
+      .execute((context) => [context.get(tenant), context.signal === other?.signal], {
+        context: [tenant.of("mine")],
+      });
+    expect(seen).toEqual(["mine", true]);
+    open.open();
+    await running;
+  });
+
   it("is closed when the call has ended, whichever way", async () => {
     const kept: ShieldContext[] = [];
     const keep = (context: ShieldContext) => void kept.push(context);
