@@ -148,10 +148,12 @@ export class Pass<T> {
 
   /** Gives everything back; returns the error that the caller is to see. */
   #failed(error: unknown): unknown {
+    // A lease that fails to go back does not change how the work went.
+    const outcome = outcomeOfError(error, this.#context.givenSignal);
     let seen = error;
     for (let lease = this.#leases.pop(); lease !== undefined; lease = this.#leases.pop()) {
       try {
-        settle(lease, outcomeOfError(seen, this.#context.givenSignal));
+        settle(lease, outcome);
       } catch (second) {
         seen = bothErrors(seen, second);
       }

@@ -539,7 +539,18 @@ describe("cancellation and the answer of a limiter", () => {
     const leaving = new AbortController();
     const call = shield.execute(() => 1, { signal: leaving.signal, context: () => leaving.abort("left") });
     expect(await failure(call)).toBe("left");
-    expect(limiter.asked).toBe(0);
+    let asked = 0;
+    const behind = Shield.empty.useRateLimiter(() => {
+      asked += 1;
+      return granted();
+    });
+    const second = new AbortController();
+    expect(
+      await failure(
+        behind.execute(() => 1, { signal: second.signal, context: () => second.abort("left, too") }),
+      ),
+    ).toBe("left, too");
+    expect([limiter.asked, asked]).toEqual([0, 0]);
   });
 
   it("an abort while the hook runs does not undo the refusal", async () => {
@@ -651,6 +662,16 @@ describe("a limiter or lease that fails", () => {
     const both = await failure(shield.execute(() => 1));
     expect(order).toEqual(["inner", "middle", "outer"]);
     expect((both as AggregateError).errors.map((one: Error) => one.message)).toEqual(["inner", "outer"]);
+  });
+
+  it("tells outer leases how the work went, also when giving back an inner one fails", async () => {
+    const outer = granted();
+    const inner = lease(true, { disposalError: disposal });
+    const shield = Shield.empty
+      .useRateLimiter(new StubLimiter(() => outer))
+      .useRateLimiter(new StubLimiter(() => inner));
+    await failure(shield.execute(() => Promise.reject(new DOMException("slow", "TimeoutError"))));
+    expect([inner.outcomes, outer.outcomes]).toEqual([["dropped"], ["dropped"]]);
   });
 
   it("tells outer leases of what an inner one has made of the call", async () => {
