@@ -32,7 +32,10 @@ export class Pass<T> {
   readonly #layers: readonly Layer[];
   readonly #context: CallContext;
   readonly #work: Work<T>;
-  readonly #leases: RateLimitLease[] = [];
+  /** Room for as many as there can be: an array that grows by itself makes room for 17. */
+  readonly #leases: (RateLimitLease | undefined)[];
+  /** How many of them are held; the others are not there yet, or have gone back. */
+  #held = 0;
   /** The layer to go through next. */
   #index: number;
   /** Whether it is the whole call, and not what a layer wraps. */
@@ -42,6 +45,7 @@ export class Pass<T> {
     this.#layers = layers;
     this.#context = context;
     this.#work = work;
+    this.#leases = new Array(layers.length - index);
     this.#index = index;
     this.#isWhole = index === 0;
   }
@@ -123,7 +127,7 @@ export class Pass<T> {
     } catch (error) {
       throw giveUp(lease, error);
     }
-    this.#leases.push(lease);
+    this.#leases[this.#held++] = lease;
     return true;
   }
 
@@ -135,9 +139,9 @@ export class Pass<T> {
 
   #succeeded(value: T): T {
     const outcome = outcomeOfValue(value);
-    for (let lease = this.#leases.pop(); lease !== undefined; lease = this.#leases.pop()) {
+    while (this.#held > 0) {
       try {
-        settle(lease, outcome);
+        settle(this.#next(), outcome);
       } catch (error) {
         throw this.#failed(error);
       }
@@ -151,15 +155,21 @@ export class Pass<T> {
     // A lease that fails to go back does not change how the work went.
     const outcome = outcomeOfError(error, this.#context.givenSignal);
     let seen = error;
-    for (let lease = this.#leases.pop(); lease !== undefined; lease = this.#leases.pop()) {
+    while (this.#held > 0) {
       try {
-        settle(lease, outcome);
+        settle(this.#next(), outcome);
       } catch (second) {
         seen = bothErrors(seen, second);
       }
     }
     this.#end();
     return seen;
+  }
+
+  /** The innermost lease that is still held, to give it back. */
+  #next(): RateLimitLease {
+    this.#held -= 1;
+    return this.#leases[this.#held] as RateLimitLease;
   }
 
   #end(): void {

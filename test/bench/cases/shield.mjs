@@ -18,6 +18,13 @@ const theBulkhead = bulkhead(10);
 const twoBulkheads = wrap(bulkhead(10), bulkhead(10));
 const policy = limiterPolicy(new ConcurrencyLimiter({ permitLimit: 10 }));
 
+// Calls that never end, and leases that are never given back, one of each kind: if a collection found none of a class alive,
+// V8 would drop its hidden class and all optimized code that knows it, and every sample would begin with compiling.
+const neverEnding = new Promise(() => {});
+const never = () => neverEnding;
+for (const one of [shield, oneLimit, theBulkhead, twoBulkheads, policy]) void one.execute(never);
+export const kept = [neverEnding, places.attemptAcquire(), bucket.attemptAcquire()];
+
 let done = 0;
 const work = async () => {
   done += 1;
@@ -117,10 +124,10 @@ async function loopPolicy(n) {
 }
 
 const full = new ConcurrencyLimiter({ permitLimit: 1 });
-full.attemptAcquire();
+kept.push(full.attemptAcquire());
 const fullShield = Shield.empty.useRateLimiter(full);
 const fullBulkhead = bulkhead(1);
-void fullBulkhead.execute(() => new Promise(() => {}));
+void fullBulkhead.execute(never);
 
 async function loopRefused(n) {
   let refused = 0;
