@@ -23,7 +23,7 @@ const policy = limiterPolicy(new ConcurrencyLimiter({ permitLimit: 10 }));
 const neverEnding = new Promise(() => {});
 const never = () => neverEnding;
 for (const one of [shield, oneLimit, theBulkhead, twoBulkheads, policy]) void one.execute(never);
-export const kept = [neverEnding, places.attemptAcquire(), bucket.attemptAcquire()];
+const kept = [neverEnding, places.attemptAcquire(), bucket.attemptAcquire()];
 
 let done = 0;
 const work = async () => {
@@ -73,7 +73,7 @@ async function bareOne() {
 }
 
 /** Each side has a loop of its own, so that no call site has seen the others. */
-const side = (label, run, more = {}) => ({ label, run, ...more });
+const side = (label, run, more = {}) => ({ label, run, kept, ...more });
 
 async function loopShield(n) {
   done = 0;
