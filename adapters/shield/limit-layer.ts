@@ -7,6 +7,7 @@ import {
   shadowed,
 } from "headgate";
 import { checkBoolean, checkFunction, wrongType } from "../../src/internal.js";
+import { adviceIn } from "./advice.js";
 import { type CallbackErrorKind, reportCallbackError } from "./diagnostics.js";
 import { Layer } from "./layer.js";
 import { giveUp } from "./lease-end.js";
@@ -174,7 +175,5 @@ function refusalOf(lease: RateLimitLease): Refusal {
 
 /** When to come back, if that is to be relied on: leases may be other people's, and who left a queue was told nothing. */
 function adviceOf(retryAfterMs: unknown, reason: RejectionReason | undefined): number | undefined {
-  if (reason === "queue_timeout" || reason === "queue_evicted") return undefined;
-  const isTime = typeof retryAfterMs === "number" && retryAfterMs >= 0 && Number.isFinite(retryAfterMs);
-  return isTime ? retryAfterMs : undefined;
+  return reason === "queue_timeout" || reason === "queue_evicted" ? undefined : adviceIn(retryAfterMs);
 }

@@ -324,6 +324,72 @@ describe.each([
     console.log(`30 calls at 10 per second, cockatiel: ${JSON.stringify({ spaced: 50, unspaced, plain })}`);
   });
 
+  /** Calls at once through a retry of three, outside a rate limit of 100 per second. */
+  async function flagship(calls: number, backoff: four.IBackoffFactory<four.IRetryBackoffContext<unknown>>) {
+    const limit = Shield.rateLimit(100, 1000).concurrencyLimit(10, { queueLimit: 1000 });
+    const shield = Shield.empty.use(retry(handleWhen(isRejection), { maxAttempts: 3, backoff })).use(limit);
+    const all = Promise.allSettled(Array.from({ length: calls }, () => shield.execute(() => 1)));
+    await vi.advanceTimersByTimeAsync(60_000);
+    return (await all).filter(({ status }) => status === "rejected").length;
+  }
+
+  it("with spaced retries nobody of a burst fails for good; with plain advice nearly all do that were refused", async () => {
+    const spaced = await flagship(130, retryAfterBackoff({ spacingMs: 10 }));
+    const plain = await flagship(130, retryAfterBackoff());
+    console.log(`130 calls at 100 per second, 3 retries: ${JSON.stringify({ spaced, plain })} fail`);
+    expect(spaced).toBe(0);
+    expect(plain).toBeGreaterThan(20);
+  });
+
+  it("callers who leave in their pause keep nobody waiting", async () => {
+    const backoff = retryAfterBackoff({ spacingMs: 100 });
+    const delays: number[] = [];
+    const polite = retry(handleWhen(isRejection), { maxAttempts: 3, backoff });
+    polite.onRetry(({ delay }) => void delays.push(delay));
+    const limited = Shield.empty.use(polite).rateLimit(10, 1000);
+    const impatient = Shield.empty.use(timeout(300, TimeoutStrategy.Aggressive)).use(limited);
+    const crowd = Promise.allSettled(Array.from({ length: 100 }, () => impatient.execute(() => 1)));
+    await vi.advanceTimersByTimeAsync(1500);
+    const left = (await crowd).filter(({ status }) => status === "rejected").length;
+    expect(left).toBeGreaterThan(80);
+    delays.length = 0;
+    const calls = Promise.all(Array.from({ length: 11 }, () => limited.execute(() => 1)));
+    await vi.advanceTimersByTimeAsync(1000);
+    await calls;
+    expect(delays).toEqual([100]);
+  });
+
+  it("1000 pauses under the signal that calls without one share are no leak to Node", async () => {
+    const warnings: Error[] = [];
+    const onWarning = (warning: Error) => void warnings.push(warning);
+    process.on("warning", onWarning);
+    expect(await flagship(1000, retryAfterBackoff({ spacingMs: 10 }))).toBe(0);
+    await new Promise((resolve) => setImmediate(resolve));
+    process.off("warning", onWarning);
+    expect(warnings).toEqual([]);
+  });
+
+  it.each([
+    ["Aggressive", "dropped"],
+    ["Cooperative", "failure"],
+  ] as const)("a time-out further in, %s, is %s to the lease", async (strategy, outcome) => {
+    const lease = granted();
+    const shield = Shield.empty
+      .useRateLimiter(new StubLimiter(() => lease))
+      .use(timeout(10, TimeoutStrategy[strategy]));
+    const call = failure(
+      shield.execute(
+        ({ signal }) =>
+          new Promise((_, reject) => {
+            signal.addEventListener("abort", () => reject(signal.reason));
+          }),
+      ),
+    );
+    await vi.advanceTimersByTimeAsync(10);
+    await call;
+    expect(lease.outcomes).toEqual([outcome]);
+  });
+
   it("a burst behind a window needs no spacing: the whole window comes back at once", async () => {
     const limit = () =>
       Shield.empty.useRateLimiter(new FixedWindowRateLimiter({ permitLimit: 20, windowMs: 1000 }));

@@ -6,6 +6,7 @@ import {
   retryAfterBackoff,
 } from "headgate/cockatiel";
 import { describe, expect, it, vi } from "vitest";
+import { CountingController } from "../../support.js";
 import { ManualClock, thrown } from "../shield/support.js";
 
 const { signal } = new AbortController();
@@ -63,7 +64,26 @@ describe("a backoff by advice", () => {
     const contexts = Array.from({ length: 9 }, () => failed(new Error("x")));
     expect(waits({}, contexts)).toEqual([250, 500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000]);
     random.mockReturnValue(0);
-    expect(waits({ maxDelayMs: 600 }, contexts.slice(0, 4))).toEqual([125, 250, 500, 600]);
+    expect(waits({ maxDelayMs: 600 }, contexts.slice(0, 4))).toEqual([125, 250, 300, 300]);
+  });
+
+  it("leaves its longest wait to chance as well, so that not all who are told to wait long come at once", () => {
+    const random = vi.spyOn(Math, "random").mockReturnValue(0.5);
+    expect(waits({}, [advised(60_000), advised(30_000), advised(29_000)])).toEqual([28_500, 28_500, 30_000]);
+    random.mockReturnValue(0);
+    expect(waits({}, [advised(60_000), advised(29_000)])).toEqual([30_000, 29_000]);
+  });
+
+  it.each([Number.NaN, -1, "5", undefined])("refuses a fallback that says %s", (duration) => {
+    const step: BackoffLike = { duration: duration as number, next: () => step };
+    expect(() => waits({ fallback: step }, [failed(1)])).toThrow(
+      /^duration of RetryAfterBackoffOptions\.fallback must be a number of at least 0; got/,
+    );
+  });
+
+  it("a fallback may grow without end", () => {
+    const step: BackoffLike = { duration: Number.POSITIVE_INFINITY, next: () => step };
+    expect(waits({ fallback: step }, [failed(1)])).toEqual([30_000]);
   });
 
   it("goes on with its fallback while it follows advice", () => {
@@ -93,13 +113,98 @@ describe("a backoff by advice", () => {
     expect([next(30), next(500), next(10)]).toEqual([30, 500, 600]);
   });
 
+  describe("with a spacing, whose callers leave", () => {
+    function spaced(options: RetryAfterBackoffOptions = {}) {
+      const clock = new ManualClock();
+      const backoff = retryAfterBackoff({ spacingMs: 100, clock, ...options });
+      const next = (hint: number, signal: AbortSignal = new AbortController().signal) =>
+        backoff.next({ ...advised(hint), signal }).duration;
+      return { clock, next };
+    }
+
+    it("gives their moments to those who come next", () => {
+      const { next } = spaced();
+      const callers = Array.from({ length: 5 }, () => new AbortController());
+      expect(callers.map(({ signal }) => next(100, signal))).toEqual([100, 200, 300, 400, 500]);
+      callers[3]?.abort();
+      callers[1]?.abort();
+      expect([next(100), next(250), next(100)]).toEqual([200, 400, 600]);
+    });
+
+    it("keeps nothing of a crowd that has left: who comes alone waits as long as he is told", () => {
+      const { clock, next } = spaced();
+      const crowd = new AbortController();
+      for (let i = 0; i < 90; i++) next(100, crowd.signal);
+      clock.advance(300);
+      crowd.abort();
+      expect([next(130), next(130)]).toEqual([130, 230]);
+    });
+
+    it("is exact with a spacing that binary fractions cannot hold", () => {
+      const { next } = spaced({ spacingMs: 0.1 });
+      const crowd = new AbortController();
+      for (let i = 0; i < 1000; i++) next(0.3, crowd.signal);
+      crowd.abort();
+      expect(next(7)).toBe(7);
+    });
+
+    it("books nothing for a caller who has left already", () => {
+      const { next } = spaced();
+      for (let i = 0; i < 10; i++) next(100, AbortSignal.abort());
+      expect(next(100)).toBe(100);
+    });
+
+    it("gives nothing back when a moment is over", () => {
+      const { clock, next } = spaced();
+      const caller = new AbortController();
+      expect([next(100, caller.signal), next(100), next(100)]).toEqual([100, 200, 300]);
+      clock.advance(150);
+      caller.abort();
+      expect(next(0)).toBe(250);
+    });
+
+    it("has one listener on a signal, which goes with the last moment, and keeps no process alive", () => {
+      const { clock, next } = spaced();
+      const all = new CountingController();
+      for (let i = 0; i < 20; i++) next(100, all.signal);
+      expect([all.listeners, clock.keepAliveTimerCount]).toEqual([1, 0]);
+      clock.advance(1999);
+      expect(all.listeners).toBe(1);
+      clock.advance(1);
+      expect([all.listeners, clock.timerCount]).toEqual([0, 0]);
+    });
+
+    it("has no timers and listeners of those who have left", () => {
+      const { clock, next } = spaced();
+      const crowd = new CountingController();
+      for (let i = 0; i < 20; i++) next(100, crowd.signal);
+      crowd.abort();
+      expect(clock.timerCount).toBe(0);
+    });
+  });
+
+  it("with a spacing books nothing beyond the longest wait, and leaves that to chance", () => {
+    const random = vi.spyOn(Math, "random").mockReturnValue(0.5);
+    const clock = new ManualClock();
+    const backoff = retryAfterBackoff({ spacingMs: 100, maxDelayMs: 1000, clock });
+    const next = () => backoff.next(advised(100)).duration;
+    const durations = Array.from({ length: 30 }, next);
+    expect(durations.slice(0, 11)).toEqual([100, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 950]);
+    random.mockReturnValue(1);
+    expect(next()).toBe(900);
+    // Those 21 have taken no moment away: the next one is there as soon as it is near enough.
+    clock.advance(100);
+    expect(next()).toBe(1000);
+  });
+
   it("follows the advice of a refusal of this library", () => {
     const error = new RateLimitRejectedError({ reason: "limit_reached", retryAfterMs: 123.4 });
     expect(waits({ jitter: 0 }, [failed(error)])).toEqual([124]);
   });
 
   it.each<[RetryAfterBackoffOptions, RegExp]>([
-    [{ maxDelayMs: 0 }, /RetryAfterBackoffOptions\.maxDelayMs must be a finite number/],
+    [{ maxDelayMs: 0 }, /RetryAfterBackoffOptions\.maxDelayMs must be a number of milliseconds above 0/],
+    [{ maxDelayMs: 2 ** 31 }, /maxDelayMs must be .* up to 2147483647; got 2147483648/],
     [{ jitter: 2 }, /jitter must be a number from 0 to 1; got 2/],
     [{ jitter: Number.NaN }, /jitter must be a number from 0 to 1; got NaN/],
     [{ spacingMs: -1 }, /spacingMs must be a finite number of at least 0/],
