@@ -67,7 +67,7 @@ export class RetryCalendar {
 
   #giveBack(moments: Iterable<number>): void {
     const free = this.#free;
-    free.push(...moments);
+    for (const moment of moments) free.push(moment);
     free.sort((a, b) => a - b);
     // Free moments at the end are none: whoever comes next is as free as if they had never been booked. Half a spacing,
     // since sums of fractions are not exact.

@@ -9,6 +9,19 @@ export function settle(lease: RateLimitLease, outcome: LeaseOutcome): void {
   }
 }
 
+/**
+ * The same for work that has not started: what can be undone is undone. Not by `refund`, after which limiters learn nothing:
+ * that a layer further in has refused is congestion to an adaptive one.
+ */
+export function undo(lease: RateLimitLease, outcome: LeaseOutcome): void {
+  try {
+    lease.report(outcome);
+    lease.adjust(0);
+  } finally {
+    lease.dispose();
+  }
+}
+
 /** Gives a lease back whose work never started; returns the error that its caller is to see. */
 export function giveUp(lease: RateLimitLease, error: unknown): unknown {
   try {

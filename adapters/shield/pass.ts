@@ -1,7 +1,7 @@
 import type { RateLimitLease } from "headgate";
 import { checkNotAborted, isLease, outcomeOfError, outcomeOfValue } from "../../src/internal.js";
 import type { Layer, WrappingLayer } from "./layer.js";
-import { bothErrors, giveUp, settle } from "./lease-end.js";
+import { bothErrors, giveUp, settle, undo } from "./lease-end.js";
 import { LimitLayer } from "./limit-layer.js";
 import type { CallContext, ContextChange, ShieldContext } from "./shield-context.js";
 
@@ -21,6 +21,10 @@ import type { CallContext, ContextChange, ShieldContext } from "./shield-context
  * Example: a rate limit, a retry, a concurrency limit. The call takes one token; the retry runs what is inside it three
  * times, that is three passes with a place each; the token's lease comes back after the third.
  *
+ * What never comes to the work costs nothing: when a layer further in refuses, or the caller leaves in a queue there, the
+ * leases that are held already are given back as if they had never been granted. A rate limit outside a concurrency limit
+ * would otherwise spend its tokens on calls that are not made.
+ *
  * The surprise: a lease that fails to be disposed is an error of the work as far as the layers further out can see, as if
  * each had been an asynchronous function around the next. Their leases are given back all the same, and each once.
  */
@@ -38,16 +42,18 @@ export class Pass<T> {
   #held = 0;
   /** The layer to go through next. */
   #index: number;
-  /** Whether it is the whole call, and not what a layer wraps. */
-  readonly #isWhole: boolean;
+  /** The pass whose layer wraps this one; undefined when this is the whole call. */
+  readonly #outer: Pass<T> | undefined;
+  /** Whether the work has been started, here or by a pass further in. */
+  #hasStarted = false;
 
-  constructor(layers: readonly Layer[], context: CallContext, work: Work<T>, index = 0) {
+  constructor(layers: readonly Layer[], context: CallContext, work: Work<T>, index = 0, outer?: Pass<T>) {
     this.#layers = layers;
     this.#context = context;
     this.#work = work;
     this.#leases = new Array(layers.length - index);
     this.#index = index;
-    this.#isWhole = index === 0;
+    this.#outer = outer;
   }
 
   /** The result, or a promise when it takes longer than this turn; throws what fails in this turn. */
@@ -84,13 +90,19 @@ export class Pass<T> {
       if (!isLease(answer)) return this.#wait(layer, answer);
       if (!this.#admit(answer)) return layer.reject(answer, context, this.#index);
     }
+    this.#markStarted();
     return this.#work(context);
+  }
+
+  #markStarted(): void {
+    this.#hasStarted = true;
+    this.#outer?.#markStarted();
   }
 
   #wrap(layer: WrappingLayer): T | PromiseLike<T> {
     const inner = this.#index + 1;
     const start = async (change?: ContextChange): Promise<T> =>
-      new Pass(this.#layers, this.#context.changed(change), this.#work, inner).run();
+      new Pass(this.#layers, this.#context.changed(change), this.#work, inner, this).run();
     return layer.run((change?: ContextChange) => {
       const running = start(change);
       // A layer may lose interest, as a time-out does; what comes of it then is nobody's unhandled rejection.
@@ -157,7 +169,8 @@ export class Pass<T> {
     let seen = error;
     while (this.#held > 0) {
       try {
-        settle(this.#next(), outcome);
+        if (this.#hasStarted) settle(this.#next(), outcome);
+        else undo(this.#next(), outcome);
       } catch (second) {
         seen = bothErrors(seen, second);
       }
@@ -173,7 +186,7 @@ export class Pass<T> {
   }
 
   #end(): void {
-    if (this.#isWhole) this.#context.end();
+    if (this.#outer === undefined) this.#context.end();
   }
 }
 

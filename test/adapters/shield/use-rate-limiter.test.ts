@@ -17,8 +17,10 @@ import {
   type ShieldContext,
   ShieldKey,
   ShieldKeys,
+  type ShieldStrategy,
   shieldDiagnostics,
 } from "headgate/shield";
+import { getShieldState } from "headgate/testing";
 import { describe, expect, it } from "vitest";
 import {
   failure,
@@ -691,7 +693,88 @@ describe("a limiter or lease that fails", () => {
       .useRateLimiter(new StubLimiter(() => refused()));
     const error = await failure(shield.execute(() => 1));
     expect(error).toMatchObject({ strategyIndex: 1 });
-    expect([outer.disposed, outer.outcomes]).toEqual([1, ["dropped"]]);
+    expect([outer.disposed, outer.refunded, outer.outcomes]).toEqual([1, 1, ["dropped"]]);
+  });
+});
+
+describe("a call whose work never starts", () => {
+  /** Ten tokens, none of which comes back during the test. */
+  function tokens() {
+    const clock = new ManualClock();
+    const options = { tokenLimit: 10, tokensPerPeriod: 1, replenishmentPeriodMs: 1000, clock };
+    const bucket = new TokenBucketRateLimiter(options);
+    return { bucket, left: () => bucket.getStatistics().currentAvailablePermits };
+  }
+
+  it("costs an outer limit nothing when an inner one refuses", async () => {
+    const { bucket, left } = tokens();
+    const shield = Shield.empty.useRateLimiter(bucket).concurrencyLimit(1);
+    const open = gate();
+    const holder = shield.execute(() => open.promise);
+    for (let i = 0; i < 5; i++) await failure(shield.execute(() => 1));
+    expect(left()).toBe(9);
+    open.open();
+    await holder;
+    expect(left()).toBe(9);
+  });
+
+  it("costs nothing when its caller leaves in the queue of an inner limit", async () => {
+    const { bucket, left } = tokens();
+    const shield = Shield.empty.useRateLimiter(bucket).concurrencyLimit(1, { queueLimit: 1 });
+    const open = gate();
+    const holder = shield.execute(() => open.promise);
+    const leaving = new AbortController();
+    const call = failure(shield.execute(() => 1, leaving.signal));
+    expect(left()).toBe(8);
+    leaving.abort();
+    await call;
+    expect(left()).toBe(9);
+    open.open();
+    await holder;
+  });
+
+  it("costs nothing behind a layer that wraps, either, unless one of the attempts has started", async () => {
+    const { bucket, left } = tokens();
+    const twice: ShieldStrategy = { run: (next) => next().catch(() => next()) };
+    let refusing = true;
+    const inner = granted();
+    const shield = Shield.empty
+      .useRateLimiter(bucket)
+      .use(twice)
+      .useRateLimiter(() => (refusing ? refused() : inner));
+    await failure(shield.execute(() => 1));
+    expect(left()).toBe(10);
+    refusing = false;
+    const fails = () => {
+      refusing = true;
+      throw new Error("work");
+    };
+    expect(await failure(shield.execute(fails))).toMatchObject({ strategyIndex: 2 });
+    expect([left(), inner.refunded]).toEqual([9, 0]);
+  });
+
+  it("costs what it costs once the work has started, however it fails", async () => {
+    const { bucket, left } = tokens();
+    const shield = Shield.empty.useRateLimiter(bucket);
+    await failure(
+      shield.execute(() => {
+        throw new Error("work");
+      }),
+    );
+    await failure(shield.execute(() => Promise.reject(new Error("work"))));
+    expect(left()).toBe(8);
+  });
+
+  it("is still congestion to an adaptive limit further out", async () => {
+    const clock = new ManualClock();
+    const shield = Shield.empty
+      .withClock(clock)
+      .concurrencyLimit({ algorithm: "aimd", initialLimit: 10, samplingWindowMs: 100 })
+      .useRateLimiter(() => refused());
+    await failure(shield.execute(() => 1));
+    clock.advance(100);
+    await failure(shield.execute(() => 1));
+    expect(getShieldState(shield).strategies[0]).toMatchObject({ currentLimit: 9, runningExecutions: 0 });
   });
 });
 
