@@ -35,8 +35,8 @@ export interface PartitionedShieldOptions<Key> {
   /** How many partitions are kept: an integer of at least 1; 1000 by default. The one that was used least recently goes first. */
   readonly maxPartitions?: number | undefined;
   /**
-   * After how many milliseconds without use a partition goes; never by default. No timer watches over it: partitions go when
-   * the `PartitionedShield` is used next.
+   * After how many milliseconds without use a partition goes; never by default. Calls that run or wait in it are use. No timer
+   * watches over it: partitions go when the `PartitionedShield` is used next.
    */
   readonly idleExpirationMs?: number | undefined;
   /**
@@ -46,7 +46,10 @@ export interface PartitionedShieldOptions<Key> {
   readonly ownsStrategies?: boolean | undefined;
   /** Where idle time is read from; `systemClock` by default. */
   readonly clock?: Clock | undefined;
-  /** Told of each partition that goes. What the partition owns is disposed after it, and after the calls that still run. */
+  /**
+   * Told of each partition that goes. What the partition owns is disposed after it, and after the calls that still run. A call
+   * has ended when `execute` has: work that a time-out has given up does not count.
+   */
   readonly onEvicted?:
     | ((event: { readonly key: Key; readonly reason: PartitionEvictionReason }) => void | PromiseLike<void>)
     | undefined;
@@ -56,14 +59,20 @@ export interface PartitionedShieldOptions<Key> {
 class Partition<A> implements Tenancy {
   readonly shield: Shield<A>;
   readonly #giveUp: () => Promise<unknown[]>;
+  /** Told that a call in it has ended. */
+  readonly #onLeave: (partition: Partition<A>) => void;
   #running = 0;
   #onIdle: (() => void) | undefined = undefined;
-  usedAt: number;
+  usedAt = 0;
 
-  constructor(shield: Shield<A>, owns: boolean, now: number) {
+  constructor(shield: Shield<A>, owns: boolean, onLeave: (partition: Partition<A>) => void) {
     this.shield = housedIn(shield, this);
     this.#giveUp = hold(owns ? ownedBy(shield) : []);
-    this.usedAt = now;
+    this.#onLeave = onLeave;
+  }
+
+  get isRunning(): boolean {
+    return this.#running > 0;
   }
 
   enter(): void {
@@ -72,6 +81,7 @@ class Partition<A> implements Tenancy {
 
   leave(): void {
     this.#running -= 1;
+    this.#onLeave(this);
     if (this.#running === 0) this.#onIdle?.();
   }
 
@@ -170,7 +180,9 @@ export class PartitionedShield<Key, A = never> implements AsyncDisposable {
       const shield: unknown = this.#factory(key);
       if (!(shield instanceof Shield)) throw wrongType("What the factory returns", "a Shield", shield);
       this.#checkUsable();
-      partition = new Partition(shield as Shield<A>, this.#owns, this.#clock.now());
+      partition = new Partition(shield as Shield<A>, this.#owns, (used) => {
+        if (this.#partitions.get(key) === used) this.#touch(key, used);
+      });
     } finally {
       this.#making.delete(key);
     }
@@ -178,7 +190,7 @@ export class PartitionedShield<Key, A = never> implements AsyncDisposable {
       if (this.#partitions.size < this.#maxPartitions) break;
       this.#evict(oldest, "capacity");
     }
-    this.#partitions.set(key, partition);
+    this.#touch(key, partition);
     return partition.shield;
   }
 
@@ -214,8 +226,9 @@ export class PartitionedShield<Key, A = never> implements AsyncDisposable {
     if (this.#idleExpirationMs === undefined) return 0;
     const before = this.#clock.now() - this.#idleExpirationMs;
     let dropped = 0;
-    for (const [key, { usedAt }] of this.#partitions) {
+    for (const [key, { usedAt, isRunning }] of this.#partitions) {
       if (usedAt > before) break;
+      if (isRunning) continue;
       this.#evict(key, "expiration");
       dropped += 1;
     }
@@ -252,10 +265,15 @@ export class PartitionedShield<Key, A = never> implements AsyncDisposable {
     this.pruneExpired();
     const partition = this.#partitions.get(key);
     if (partition === undefined) return undefined;
+    this.#touch(key, partition);
+    return partition;
+  }
+
+  /** Makes a partition the one that was used last. */
+  #touch(key: Key, partition: Partition<A>): void {
     partition.usedAt = this.#clock.now();
     this.#partitions.delete(key);
     this.#partitions.set(key, partition);
-    return partition;
   }
 
   #evict(key: Key, reason: PartitionEvictionReason): boolean {

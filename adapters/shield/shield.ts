@@ -322,8 +322,10 @@ export class Shield<A = never> {
   /** Adds a policy, such as one of cockatiel. */
   use<Policy extends PolicyLike>(policy: Policy, options?: UseOptions): Shield<A | AltOf<Policy>>;
   use(added: unknown, options: UseOptions = {}): Shield<unknown> {
-    if (added instanceof Shield)
-      return this.#append(added.#layers, { ...added.#settings, ...this.#settings });
+    if (added instanceof Shield) {
+      const tenancy = both(this.#settings.tenancy, added.#settings.tenancy);
+      return this.#append(added.#layers, { ...added.#settings, ...this.#settings, tenancy });
+    }
     const { run, execute } = (added ?? {}) as { readonly run?: unknown; readonly execute?: unknown };
     if (typeof run === "function") return this.#add(new StrategyLayer(added as ShieldStrategy));
     if (typeof execute === "function") return this.#add(new PolicyLayer(added as PolicyLike, options));
@@ -438,6 +440,21 @@ export class Shield<A = never> {
     checkUnique(all);
     return new Shield<A | B>(all, settings);
   }
+}
+
+/** Counts in both partitions, when there are two. */
+function both(outer: Tenancy | undefined, inner: Tenancy | undefined): Tenancy | undefined {
+  if (outer === undefined || inner === undefined) return outer ?? inner;
+  return {
+    enter: () => {
+      outer.enter();
+      inner.enter();
+    },
+    leave: () => {
+      inner.leave();
+      outer.leave();
+    },
+  };
 }
 
 /** A chain that needs a limiter twice for one call could wait for itself for ever. */

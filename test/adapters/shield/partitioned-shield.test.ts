@@ -91,6 +91,59 @@ describe("a partitioned shield", () => {
     expect(places().shields.pruneExpired()).toBe(0);
   });
 
+  it("is not idle while a call runs in it, and from the end of that call on", async () => {
+    const clock = new ManualClock();
+    const { shields, gone } = places({ idleExpirationMs: 1000, clock });
+    const open = gate();
+    const call = shields.execute("a", () => open.promise);
+    shields.get("b");
+    clock.advance(1000);
+    // A new shield would let in a second call beside the first.
+    expect(await failure(shields.execute("a", () => 2))).toMatchObject({ reason: "limit_reached" });
+    await flush();
+    expect(gone).toEqual([["b", "expiration"]]);
+    clock.advance(5000);
+    open.open();
+    await call;
+    clock.advance(999);
+    expect(shields.pruneExpired()).toBe(0);
+    clock.advance(1);
+    expect(shields.pruneExpired()).toBe(1);
+  });
+
+  it("drops what is idle behind one that is in use", async () => {
+    const clock = new ManualClock();
+    const { shields } = places({ idleExpirationMs: 1000, clock });
+    const open = gate();
+    const call = shields.execute("a", () => open.promise);
+    shields.get("b");
+    clock.advance(500);
+    open.open();
+    await call;
+    clock.advance(500);
+    expect([shields.pruneExpired(), shields.size]).toEqual([1, 1]);
+    expect(shields.peek("a")).toBeDefined();
+  });
+
+  it("two that are put together count the call both", async () => {
+    const limiters = [new StubLimiter(() => granted()), new StubLimiter(() => granted())];
+    const shields = new PartitionedShield((which: number) =>
+      Shield.empty.useRateLimiter(limiters[which] as StubLimiter, { ownsLimiter: true }),
+    );
+    const open = gate();
+    const call = shields
+      .get(0)
+      .use(shields.get(1))
+      .execute(() => open.promise);
+    shields.clear();
+    await flush();
+    expect(limiters.map(({ disposals }) => disposals)).toEqual([0, 0]);
+    open.open();
+    await call;
+    await flush();
+    expect(limiters.map(({ disposals }) => disposals)).toEqual([1, 1]);
+  });
+
   it("drops nothing for a key whose shield cannot be made, and does not remember the error", () => {
     let fails = true;
     const shields = new PartitionedShield(
