@@ -1,7 +1,6 @@
 import { RateLimitRejectedError, systemClock } from "headgate";
 import { Shield, type ShieldContext } from "headgate/shield";
 import { wrongType } from "../../src/internal.js";
-import type { CallContext } from "../shield/shield-context.js";
 import {
   Listeners,
   type PolicyContext,
@@ -30,9 +29,6 @@ export interface ShieldPolicy<A = never> {
   execute<T>(work: (context: PolicyContext) => PromiseLike<T> | T, signal?: AbortSignal): Promise<T | A>;
 }
 
-/** The signal of calls without one, as in cockatiel: one for all, since making one costs more than the limit. */
-const neverAborted = new AbortController().signal;
-
 /** How a call gets into a shield. */
 type Enter<A> = <T>(
   work: (context: ShieldContext) => PromiseLike<T> | T,
@@ -57,7 +53,12 @@ export function policyOf<A>(enter: Enter<A>): ShieldPolicy<A> {
         startedAt = systemClock.now();
         try {
           // Only its signal: `wrap` copies all that it is given over what outer policies say, such as the attempt.
-          return await work({ signal: (context as CallContext).givenSignal ?? neverAborted });
+          return await work({
+            get signal() {
+              // Made when asked for where the caller gave none. One for all would collect the listeners of all.
+              return context.signal;
+            },
+          });
         } catch (error) {
           thrownByWork = error;
           throw error;

@@ -455,6 +455,16 @@ describe("limiterPolicy", () => {
     });
   });
 
+  it("hands each call a signal of its own, on which listeners do not pile up", async () => {
+    const policy = limiterPolicy(new ConcurrencyLimiter({ permitLimit: 2 }));
+    const seen: unknown[] = [];
+    const look = (context: { signal: AbortSignal }) => void seen.push(context.signal, { ...context }.signal);
+    await Promise.all([policy.execute(look), policy.execute(look)]);
+    expect(seen[0]).toBe(seen[1]);
+    expect(seen[2]).toBe(seen[3]);
+    expect(seen[0]).not.toBe(seen[2]);
+  });
+
   it("an aborted signal ends it with the signal's reason, without asking", async () => {
     const limiter = new StubLimiter(() => granted());
     const policy = limiterPolicy(limiter);
