@@ -1,3 +1,4 @@
+import { checkFunction } from "../../src/internal.js";
 import { reportCallbackError } from "../shield/diagnostics.js";
 
 /**
@@ -51,6 +52,7 @@ export class Listeners<Data> {
   }
 
   readonly subscribe: PolicyEvent<Data> = (listener) => {
+    checkFunction("listener", listener);
     const subscription = { listener };
     this.#listeners.add(subscription);
     return { dispose: () => void this.#listeners.delete(subscription) };

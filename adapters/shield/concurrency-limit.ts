@@ -3,7 +3,12 @@ import { checkInteger, checkOptionNames, request } from "../../src/internal.js";
 import type { AdaptiveConcurrencyLimitOptions } from "./adaptive-concurrency-limit.js";
 import type { LayerDescriptor, Owned } from "./layer.js";
 import { checkCommonOptions, LimitLayer, type RejectedEvent } from "./limit-layer.js";
-import { QueueChoice, SHIELD_QUEUE_OPTION_NAMES, type ShieldQueueOptions } from "./limit-options.js";
+import {
+  checkNothingElse,
+  QueueChoice,
+  SHIELD_QUEUE_OPTION_NAMES,
+  type ShieldQueueOptions,
+} from "./limit-options.js";
 import { limiterOwner } from "./ownership.js";
 import { ConcurrencyLimitExceededError, type Refusal, type ShieldRejection } from "./rejected-errors.js";
 import type { CallContext } from "./shield-context.js";
@@ -53,11 +58,14 @@ export type ConcurrencyLimitArguments = readonly [
 ];
 
 /** One options object of either way to write them. */
-export function concurrencyLimitOptions(
-  first: number | ConcurrencyLimitOptions | AdaptiveConcurrencyLimitOptions,
-  rest: Omit<ConcurrencyLimitOptions, "maxConcurrency">,
-): ConcurrencyLimitOptions | AdaptiveConcurrencyLimitOptions {
-  if (typeof first === "object") return first;
+export function concurrencyLimitOptions([first, ...further]: ConcurrencyLimitArguments):
+  | ConcurrencyLimitOptions
+  | AdaptiveConcurrencyLimitOptions {
+  if (typeof first === "object") {
+    checkNothingElse("concurrencyLimit", "a number", further);
+    return first;
+  }
+  const [rest = {}] = further;
   checkInteger(`${TYPE}.maxConcurrency`, first, 1);
   checkOptionNames(rest, OPTION_NAMES, TYPE);
   return { ...rest, maxConcurrency: first };

@@ -3,12 +3,14 @@ import {
   type RateLimitLease,
   type RateLimitRejectedError,
   type RejectionReason,
+  type ShadowedRateLimiter,
   type ShadowRejection,
   shadowed,
 } from "headgate";
 import { checkBoolean, checkFunction, wrongType } from "../../src/internal.js";
 import { adviceIn } from "./advice.js";
 import { type CallbackErrorKind, reportCallbackError } from "./diagnostics.js";
+import type { ShadowCounts } from "./inside.js";
 import { Layer } from "./layer.js";
 import { giveUp } from "./lease-end.js";
 import { ReadOnlyMap } from "./read-only-map.js";
@@ -29,6 +31,11 @@ export interface RejectedEvent extends ShieldRejection {
   readonly context: ShieldContext;
   /** True when the limit is in shadow, so that the call goes on all the same. */
   readonly isShadow: boolean;
+  /**
+   * What a limiter in shadow threw in place of an answer, such as for a count above its limit; undefined when it answered.
+   * Without a shadow such an error is that of the call, and no refusal.
+   */
+  readonly error: unknown;
 }
 
 /** A callback that is awaited; see `onRejected` of the options of each layer. */
@@ -60,6 +67,7 @@ export abstract class LimitLayer<Event extends RejectedEvent = RejectedEvent> ex
   readonly #callbackKind: CallbackErrorKind;
   readonly #onRejected: Notification<Event> | undefined;
   protected readonly isShadow: boolean;
+  #shadow: ShadowedRateLimiter | undefined = undefined;
   /** What a limiter in shadow would have refused in this very turn. */
   #refusedInShadow: ShadowRejection | undefined = undefined;
 
@@ -80,15 +88,20 @@ export abstract class LimitLayer<Event extends RejectedEvent = RejectedEvent> ex
 
   protected abstract errorOf(where: ShieldRejection, refusal: Refusal): RateLimitRejectedError;
 
+  /** What a limit in shadow would not have let through so far; undefined for any other. */
+  get shadow(): ShadowCounts | undefined {
+    return this.#shadow;
+  }
+
   get hasNotification(): boolean {
     return this.#onRejected !== undefined;
   }
 
   /** The limiter to ask: itself, or one that stands before it and lets everything through. */
   protected gateOf(limiter: RateLimiter): RateLimiter {
-    return this.isShadow
-      ? shadowed(limiter, { onRejected: (rejection) => this.#noteInShadow(rejection) })
-      : limiter;
+    if (!this.isShadow) return limiter;
+    this.#shadow = shadowed(limiter, { onRejected: (rejection) => this.#noteInShadow(rejection) });
+    return this.#shadow;
   }
 
   acquire(context: CallContext, strategyIndex: number): RateLimitLease | PromiseLike<RateLimitLease> {
@@ -115,7 +128,7 @@ export abstract class LimitLayer<Event extends RejectedEvent = RejectedEvent> ex
     context: CallContext,
     error: Error,
   ): Promise<never> {
-    await this.#notify(where, refusal, context, false);
+    await this.#notify(where, refusal, context);
     throw error;
   }
 
@@ -124,11 +137,13 @@ export abstract class LimitLayer<Event extends RejectedEvent = RejectedEvent> ex
     where: ShieldRejection,
     refusal: Refusal,
     context: CallContext,
-    isShadow: boolean,
+    error?: unknown,
   ): Promise<void> {
     const { reason, retryAfterMs } = refusal;
+    const { isShadow } = this;
+    context.enterHook();
     try {
-      const event = this.eventOf({ ...where, reason, retryAfterMs, context, isShadow }, refusal);
+      const event = this.eventOf({ ...where, reason, retryAfterMs, context, isShadow, error }, refusal);
       await this.#onRejected?.(Object.freeze(event));
     } catch (error) {
       reportCallbackError(context.diagnostics, {
@@ -139,6 +154,8 @@ export abstract class LimitLayer<Event extends RejectedEvent = RejectedEvent> ex
         strategyIndex: where.strategyIndex,
         attempt: context.attempt,
       });
+    } finally {
+      context.leaveHook();
     }
   }
 
@@ -151,11 +168,11 @@ export abstract class LimitLayer<Event extends RejectedEvent = RejectedEvent> ex
   }
 
   #tellInShadow(context: CallContext, strategyIndex: number): void {
-    const { reason, retryAfterMs } = this.#refusedInShadow as ShadowRejection;
+    const { reason, retryAfterMs, error } = this.#refusedInShadow as ShadowRejection;
     this.#refusedInShadow = undefined;
     const refusal = { reason, retryAfterMs, metadata: new ReadOnlyMap<string, unknown>([]) };
     // The call does not wait for it: a limit in shadow is not to be felt.
-    void this.#notify(this.#where(context, strategyIndex), refusal, context, true);
+    void this.#notify(this.#where(context, strategyIndex), refusal, context, error);
   }
 }
 

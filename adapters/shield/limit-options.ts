@@ -73,3 +73,11 @@ export class QueueChoice {
     return texts;
   }
 }
+
+/** Refuses what comes after an options object, which would be left out without a word. */
+export function checkNothingElse(method: string, numbers: string, further: readonly unknown[]): void {
+  if (further.every((one) => one === undefined)) return;
+  throw new TypeError(
+    `${method} takes one object with all options, or ${numbers} and then an object; got ${further.length + 1} arguments, the first an object.`,
+  );
+}

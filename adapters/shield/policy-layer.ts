@@ -77,7 +77,7 @@ export class PolicyLayer extends WrappingLayer {
   readonly #policy: PolicyLike;
   readonly #description: string;
 
-  constructor(policy: PolicyLike, options: UseOptions) {
+  constructor(policy: PolicyLike, options: UseOptions = {}) {
     checkOptionNames(options, ["describe"], "UseOptions");
     const { describe = className(policy) } = options;
     if (typeof describe !== "string") throw wrongType("UseOptions.describe", "a string", describe);

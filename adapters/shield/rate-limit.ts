@@ -3,7 +3,12 @@ import { checkDuration, checkInteger, checkOptionNames, request } from "../../sr
 import { durationText } from "./duration-text.js";
 import type { LayerDescriptor, Owned } from "./layer.js";
 import { checkCommonOptions, LimitLayer, type RejectedEvent } from "./limit-layer.js";
-import { QueueChoice, SHIELD_QUEUE_OPTION_NAMES, type ShieldQueueOptions } from "./limit-options.js";
+import {
+  checkNothingElse,
+  QueueChoice,
+  SHIELD_QUEUE_OPTION_NAMES,
+  type ShieldQueueOptions,
+} from "./limit-options.js";
 import { limiterOwner } from "./ownership.js";
 import { RateLimitExceededError, type Refusal, type ShieldRejection } from "./rejected-errors.js";
 import type { CallContext } from "./shield-context.js";
@@ -66,12 +71,12 @@ export type RateLimitArguments = readonly [
 ];
 
 /** One options object of either way to write them. */
-export function rateLimitOptions(
-  first: number | RateLimitOptions,
-  windowMs: number | undefined,
-  rest: Omit<RateLimitOptions, "permits" | "windowMs">,
-): RateLimitOptions {
-  if (typeof first === "object") return first;
+export function rateLimitOptions([first, ...further]: RateLimitArguments): RateLimitOptions {
+  if (typeof first === "object") {
+    checkNothingElse("rateLimit", "two numbers", further);
+    return first;
+  }
+  const [windowMs, rest = {}] = further;
   checkInteger(`${TYPE}.permits`, first, 1);
   checkDuration(`${TYPE}.windowMs`, windowMs);
   checkOptionNames(rest, OPTION_NAMES, TYPE);

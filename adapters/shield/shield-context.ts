@@ -7,8 +7,8 @@ import { type AnyShieldKey, maxWaitMs, type ShieldEntry, type ShieldKey, ShieldK
  * What goes with one call through a shield: its signal, and values by key.
  *
  * Each layer and each callback is handed a view of it. All views of a call share the values; the signal and the attempt are
- * those of the place where the view was handed out, so use the one that you are given. When the call has ended, reading and
- * writing values throws: keep the values that you need, not the context.
+ * those of the place where the view was handed out, so use the one that you are given. When the call and its hooks have ended,
+ * reading and writing values throws: keep the values that you need, not the context.
  *
  * @public
  */
@@ -60,7 +60,9 @@ export class CallContext implements ShieldContext {
   readonly givenSignal: AbortSignal | undefined;
   #signal: AbortSignal | undefined;
   #values: Map<symbol, unknown> | undefined = undefined;
-  #isOver = false;
+  #hasEnded = false;
+  /** Hooks that have not ended yet, and may still read the values. */
+  #hooks = 0;
   #options: AcquireOptions | undefined = undefined;
 
   constructor(scope: CallScope, signal: AbortSignal | undefined, first?: CallContext, attempt = 0) {
@@ -141,10 +143,19 @@ export class CallContext implements ShieldContext {
     return this.#options;
   }
 
-  /** Ends the call: its values cannot be reached any more. */
+  /** Ends the call: its values cannot be reached any more, once the hooks that were called for it have ended, too. */
   end(): void {
-    this.#first.#isOver = true;
+    this.#first.#hasEnded = true;
     this.#scope.onEnd?.();
+  }
+
+  /** A hook is called with a view of this call. The call does not always wait for it. */
+  enterHook(): void {
+    this.#first.#hooks += 1;
+  }
+
+  leaveHook(): void {
+    this.#first.#hooks -= 1;
   }
 
   #maxWaitMs(values: Map<symbol, unknown>): number | undefined {
@@ -165,7 +176,7 @@ export class CallContext implements ShieldContext {
 
   get #usableValues(): Map<symbol, unknown> | undefined {
     const first = this.#first;
-    if (first.#isOver) {
+    if (first.#hasEnded && first.#hooks === 0) {
       throw new Error(
         "The context was used after its call had ended: read what you need before, and keep that.",
       );

@@ -321,13 +321,17 @@ export class Shield<A = never> {
   use(strategy: ShieldStrategy): Shield<A>;
   /** Adds a policy, such as one of cockatiel. */
   use<Policy extends PolicyLike>(policy: Policy, options?: UseOptions): Shield<A | AltOf<Policy>>;
-  use(added: unknown, options: UseOptions = {}): Shield<unknown> {
+  use(added: unknown, options?: UseOptions): Shield<unknown> {
     if (added instanceof Shield) {
+      checkNoOptions(options, "name a shield by withName()");
       const tenancy = both(this.#settings.tenancy, added.#settings.tenancy);
       return this.#append(added.#layers, { ...added.#settings, ...this.#settings, tenancy });
     }
     const { run, execute } = (added ?? {}) as { readonly run?: unknown; readonly execute?: unknown };
-    if (typeof run === "function") return this.#add(new StrategyLayer(added as ShieldStrategy));
+    if (typeof run === "function") {
+      checkNoOptions(options, "give a strategy a method describe()");
+      return this.#add(new StrategyLayer(added as ShieldStrategy));
+    }
     if (typeof execute === "function") return this.#add(new PolicyLayer(added as PolicyLike, options));
     const isLimiter =
       typeof (added as { readonly acquire?: unknown } | null | undefined)?.acquire === "function";
@@ -408,8 +412,13 @@ export class Shield<A = never> {
   ): T | Promise<T> {
     checkNotAborted(signal);
     const context = new CallContext(this.#scope, signal);
-    if (initial !== undefined) context.initialize(initial);
     this.#settings.tenancy?.enter();
+    try {
+      if (initial !== undefined) context.initialize(initial);
+    } catch (error) {
+      context.end();
+      throw error;
+    }
     return new Pass(this.#layers, context, work).run();
   }
 
@@ -417,8 +426,8 @@ export class Shield<A = never> {
     return new Shield(this.#layers, { ...this.#settings, ...settings });
   }
 
-  #withConcurrencyLimit([first, rest = {}]: ConcurrencyLimitArguments): Shield<A> {
-    const options = concurrencyLimitOptions(first, rest);
+  #withConcurrencyLimit(given: ConcurrencyLimitArguments): Shield<A> {
+    const options = concurrencyLimitOptions(given);
     const { clock } = this.#scope;
     return this.#add(
       options?.algorithm === undefined
@@ -427,8 +436,8 @@ export class Shield<A = never> {
     );
   }
 
-  #withRateLimit([first, windowMs, rest = {}]: RateLimitArguments): Shield<A> {
-    return this.#add(new RateLimitLayer(rateLimitOptions(first, windowMs, rest), this.#scope.clock));
+  #withRateLimit(given: RateLimitArguments): Shield<A> {
+    return this.#add(new RateLimitLayer(rateLimitOptions(given), this.#scope.clock));
   }
 
   #add(layer: Layer): Shield<A> {
@@ -440,6 +449,11 @@ export class Shield<A = never> {
     checkUnique(all);
     return new Shield<A | B>(all, settings);
   }
+}
+
+/** Refuses options that would be left out without a word. */
+function checkNoOptions(options: unknown, instead: string): void {
+  if (options !== undefined) throw new TypeError(`Options of use are for policies: ${instead}.`);
 }
 
 /** Counts in both partitions, when there are two. */

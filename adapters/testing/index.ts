@@ -9,6 +9,7 @@ export {
   getShieldState,
   type RateLimiterState,
   type RateLimitState,
+  type ShadowState,
   type ShieldDescriptor,
   type ShieldState,
 } from "./shield-state.js";

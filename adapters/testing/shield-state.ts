@@ -6,6 +6,18 @@ import { ReadOnlyMap } from "../shield/read-only-map.js";
 import { getLimiterState } from "./limiter-state.js";
 
 /**
+ * What a limit in shadow has let through that it would not have.
+ *
+ * @public
+ */
+export interface ShadowState {
+  /** Calls that it would have refused. */
+  readonly wouldHaveRefused: number;
+  /** Calls that would have waited in its queue. */
+  readonly wouldHaveWaited: number;
+}
+
+/**
  * What a concurrency limit of a shield looked like at one moment.
  *
  * @public
@@ -24,6 +36,8 @@ export interface ConcurrencyLimitState {
   readonly queuedExecutions: number;
   /** How many wait by priority, the highest first; empty for a queue that does not go by priority. Cannot be changed. */
   readonly queuedByPriority: ReadonlyMap<number, number>;
+  /** What its shadow has counted; undefined for a limit that is not in shadow. */
+  readonly shadow: ShadowState | undefined;
 }
 
 /**
@@ -42,6 +56,8 @@ export interface RateLimitState {
   readonly queuedExecutions: number;
   /** How many wait by priority, the highest first; empty for a queue that does not go by priority. Cannot be changed. */
   readonly queuedByPriority: ReadonlyMap<number, number>;
+  /** What its shadow has counted; undefined for a limit that is not in shadow. */
+  readonly shadow: ShadowState | undefined;
 }
 
 /**
@@ -57,6 +73,8 @@ export interface RateLimiterState {
   readonly name: string | undefined;
   /** The limiter's own statistics; undefined for a partitioned limiter, a function, and a disposed limiter. */
   readonly statistics: RateLimiterStatistics | undefined;
+  /** What its shadow has counted; undefined for a limit that is not in shadow. */
+  readonly shadow: ShadowState | undefined;
 }
 
 /**
@@ -141,7 +159,7 @@ function stateOf(
   strategyIndex: number,
 ): ConcurrencyLimitState | RateLimitState | RateLimiterState {
   const { descriptor, limiter, name } = layer;
-  const place = { strategyIndex, name };
+  const place = { strategyIndex, name, shadow: shadowOf(layer) };
   if (limiter === undefined || descriptor.kind === "rateLimiter") {
     return { kind: "rateLimiter", ...place, statistics: statisticsOf(limiter) };
   }
@@ -163,6 +181,12 @@ function stateOf(
     runningExecutions: permitLimit - availablePermits,
     ...queue,
   };
+}
+
+function shadowOf({ shadow }: InsideLayer): ShadowState | undefined {
+  if (shadow === undefined) return undefined;
+  const { wouldHaveRefused, wouldHaveWaited } = shadow;
+  return Object.freeze({ wouldHaveRefused, wouldHaveWaited });
 }
 
 function statisticsOf(limiter: RateLimiter | undefined): RateLimiterStatistics | undefined {

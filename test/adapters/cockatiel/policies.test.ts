@@ -506,6 +506,14 @@ describe("limiterPolicy", () => {
     expect(await failure(policy.execute(() => 1))).toBeInstanceOf(LimiterDisposedError);
   });
 
+  it.each(["onSuccess", "onFailure", "onReject"] as const)(
+    "takes only functions as listeners, %s",
+    (event) => {
+      const policy = limiterPolicy(new ConcurrencyLimiter({ permitLimit: 1 }));
+      expect(() => policy[event](5 as never)).toThrow(/^listener must be a function; got 5\.$/);
+    },
+  );
+
   it("reports a listener that fails, tells the others, and leaves the call as it is", async () => {
     const reports = new Reports();
     const subscription = shieldDiagnostics.onCallbackError((event) => void reports.events.push(event));

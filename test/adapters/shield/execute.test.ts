@@ -336,6 +336,28 @@ describe("building", () => {
     }
   });
 
+  it.each<[() => unknown, RegExp]>([
+    [
+      () => Shield.concurrencyLimit({ maxConcurrency: 1 }, { queueLimit: 1 } as never),
+      /^concurrencyLimit takes one object with all options, or a number and then an object; got 2 arguments, the first an object\./,
+    ],
+    [
+      () => Shield.rateLimit({ permits: 1 }, 500 as never),
+      /^rateLimit takes one object with all options, or two numbers and then an object; got 2 arguments, the first an object\./,
+    ],
+    [
+      () => Shield.empty.use(passThrough, { describe: "Pass" } as never),
+      /^Options of use are for policies: give a strategy a method describe\(\)\./,
+    ],
+    [
+      () => Shield.empty.use(Shield.concurrencyLimit(1), { describe: "Pass" } as never),
+      /^Options of use are for policies: name a shield by withName\(\)\./,
+    ],
+  ])("takes nothing without a word that it would leave out: %s", (build, message) => {
+    expect(thrown(build)).toBeInstanceOf(TypeError);
+    expect((thrown(build) as Error).message).toMatch(message);
+  });
+
   it("takes a layer without state twice", async () => {
     let runs = 0;
     const counting: ShieldStrategy = {
@@ -448,6 +470,18 @@ describe("the context of a call", () => {
     });
     expect(await failure(call)).toBe(error);
     expect(limiter.asked).toBe(0);
+  });
+
+  it("is closed when it could not be set up", async () => {
+    let kept: ShieldContext | undefined;
+    const call = Shield.empty.execute(() => 1, {
+      context: (context) => {
+        kept = context;
+        throw new Error("context");
+      },
+    });
+    await failure(call);
+    expect(() => kept?.get(tenant)).toThrow(/after its call had ended/);
   });
 
   it("stores, tells, and forgets; what is stored as undefined is there", async () => {

@@ -923,6 +923,40 @@ describe("a limiter in shadow", () => {
     expect(events).toHaveLength(1);
   });
 
+  it("tells what the limiter has thrown in place of an answer", async () => {
+    const events: RateLimiterRejectedEvent[] = [];
+    const shield = Shield.empty.useRateLimiter(new ConcurrencyLimiter({ permitLimit: 1 }), {
+      shadow: true,
+      permitCount: 2,
+      onRejected: (event) => void events.push(event),
+    });
+    expect(await shield.execute(() => 1)).toBe(1);
+    expect(events).toMatchObject([{ isShadow: true, reason: undefined, error: expect.any(RangeError) }]);
+  });
+
+  it("leaves the values of the call to its hook until that has ended, and to nobody after it", async () => {
+    const seen: unknown[] = [];
+    let kept: ShieldContext | undefined;
+    const open = gate();
+    const done = gate();
+    const shield = Shield.empty.useRateLimiter(new ConcurrencyLimiter({ permitLimit: 1 }), {
+      shadow: true,
+      permitCount: 2,
+      onRejected: async ({ context }) => {
+        kept = context;
+        await open.promise;
+        seen.push(context.get(tenant));
+        done.open();
+      },
+    });
+    await shield.execute(() => 1, { context: [tenant.of("acme")] });
+    open.open();
+    await done.promise;
+    await flush();
+    expect(seen).toEqual(["acme"]);
+    expect(() => kept?.get(tenant)).toThrow(/after its call had ended/);
+  });
+
   it("does not tell of a call that would have waited, nor wait for the hook, nor fail with it", async () => {
     const reports = new Reports();
     const limiter = new ConcurrencyLimiter({ permitLimit: 1, queueLimit: 1 });

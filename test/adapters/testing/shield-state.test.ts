@@ -97,6 +97,22 @@ describe("the state of a shield", () => {
     );
   });
 
+  it("shows what limits in shadow would not have let through", async () => {
+    const shield = Shield.concurrencyLimit(1, { shadow: true, queueLimit: 1 })
+      .rateLimit(1, 1000, { shadow: true })
+      .useRateLimiter(new ConcurrencyLimiter({ permitLimit: 1 }), { shadow: true })
+      .rateLimit(100, 1000);
+    await shield.execute(() => shield.execute(() => 1));
+    const { strategies } = getShieldState(shield);
+    expect(strategies.map(({ shadow }) => shadow)).toEqual([
+      { wouldHaveRefused: 0, wouldHaveWaited: 1 },
+      { wouldHaveRefused: 1, wouldHaveWaited: 0 },
+      { wouldHaveRefused: 1, wouldHaveWaited: 0 },
+      undefined,
+    ]);
+    expect(Object.isFrozen(strategies[0]?.shadow)).toBe(true);
+  });
+
   it("is of shields only", () => {
     for (const look of [getShieldState, getShieldDescriptor]) {
       expect((thrown(() => look({} as Shield)) as Error).message).toBe(
