@@ -145,7 +145,7 @@ export class LimiterAdapterLayer extends LimitLayer<RateLimiterRejectedEvent> {
     if (source instanceof PartitionedRateLimiter) {
       return requestFor<ShieldContext>(source, context, permitCount, options);
     }
-    return leaseFrom(source(permitCount, context, options));
+    return source(permitCount, context, options);
   }
 
   protected override eventOf(rejected: RejectedEvent, { metadata }: Refusal): RateLimiterRejectedEvent {
@@ -175,23 +175,4 @@ function checkUsable(limiter: RateLimiter): void {
       { cause: error },
     );
   }
-}
-
-/** What a function of the user's has returned, which may be anything. */
-function leaseFrom(answer: unknown): RateLimitLease | PromiseLike<RateLimitLease> {
-  if (isLeaseLike(answer)) return answer;
-  const { then } = (answer ?? {}) as { readonly then?: unknown };
-  if (typeof then !== "function") throw noLease(answer);
-  return Promise.resolve(answer).then((lease) => {
-    if (isLeaseLike(lease)) return lease;
-    throw noLease(lease);
-  });
-}
-
-function isLeaseLike(value: unknown): value is RateLimitLease {
-  return typeof value === "object" && value !== null && "isAcquired" in value;
-}
-
-function noLease(value: unknown): TypeError {
-  return wrongType("The lease that the function given to useRateLimiter returns", "a RateLimitLease", value);
 }

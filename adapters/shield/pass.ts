@@ -1,6 +1,7 @@
 import type { RateLimitLease } from "headgate";
-import { checkNotAborted, isLease, outcomeOfError, outcomeOfValue } from "../../src/internal.js";
+import { checkNotAborted, outcomeOfError, outcomeOfValue } from "../../src/internal.js";
 import type { Layer, WrappingLayer } from "./layer.js";
+import { checkLease, isLeaseNow } from "./lease-answer.js";
 import { bothErrors, giveUp, settle, undo } from "./lease-end.js";
 import { LimitLayer } from "./limit-layer.js";
 import type { CallContext, ContextChange, ShieldContext } from "./shield-context.js";
@@ -87,7 +88,7 @@ export class Pass<T> {
       if (!(layer instanceof LimitLayer)) return this.#wrap(layer as WrappingLayer);
       checkNotAborted(context.givenSignal);
       const answer = this.#acquire(layer);
-      if (!isLease(answer)) return this.#wait(layer, answer);
+      if (!isLeaseNow(answer, layer)) return this.#wait(layer, answer);
       if (!this.#admit(answer)) return layer.reject(answer, context, this.#index);
     }
     this.#markStarted();
@@ -123,6 +124,7 @@ export class Pass<T> {
     let lease: RateLimitLease;
     try {
       lease = await answer;
+      checkLease(lease, layer);
     } catch (error) {
       throw this.#reasonFor(error);
     }

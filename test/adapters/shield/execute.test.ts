@@ -178,7 +178,7 @@ describe("the start of a call", () => {
     const call = shield.execute(() => {
       startedIn = microtask;
     });
-    for (; microtask < 10 && startedIn === -1; microtask++) await Promise.resolve();
+    for (microtask = 1; microtask < 10 && startedIn === -1; microtask++) await Promise.resolve();
     await call;
     return startedIn;
   }
@@ -197,7 +197,7 @@ describe("the start of a call", () => {
   });
 
   it("is later by a microtask behind a limiter that answers by a promise", async () => {
-    expect(await startOf(Shield.empty.useRateLimiter(() => Promise.resolve(granted())))).toBeGreaterThan(0);
+    expect(await startOf(Shield.empty.useRateLimiter(() => Promise.resolve(granted())))).toBe(1);
   });
 
   it("sets no timer and no abort listener, and reads the clock once for a rate limit", async () => {

@@ -256,6 +256,8 @@ describe("a limiter in a shield", () => {
     expect(lease.disposed).toBe(1);
   });
 
+  const leaseLike = { isAcquired: true, dispose() {}, report() {}, adjust() {}, getAllMetadata: () => [] };
+
   it.each<[string, unknown]>([
     ["nothing", undefined],
     ["null", null],
@@ -263,13 +265,25 @@ describe("a limiter in a shield", () => {
     ["an object that is no lease", {}],
     ["a promise of no lease", Promise.resolve({})],
     ["a promise of nothing", Promise.resolve()],
-  ])("a function that returns %s is told what it must return", async (_, answer) => {
-    const shield = Shield.empty.useRateLimiter(() => answer as never);
-    const error = await failure(shield.execute(() => 1));
-    expect(error).toBeInstanceOf(TypeError);
-    expect((error as TypeError).message).toMatch(
-      /function given to useRateLimiter returns must be a RateLimitLease/,
-    );
+    ["a lease that cannot be refunded", leaseLike],
+    ["a promise of a lease that cannot be refunded", Promise.resolve(leaseLike)],
+  ])("a limiter or function that answers with %s is told what it must answer with", async (_, answer) => {
+    const [foreign, delegate] = await Promise.all([
+      failure(Shield.empty.useRateLimiter(new StubLimiter(() => answer as never)).execute(() => 1)),
+      failure(Shield.empty.useRateLimiter(() => answer as never).execute(() => 1)),
+    ]);
+    expect(foreign).toBeInstanceOf(TypeError);
+    const message =
+      /^What RateLimiter\((limiter|delegate), permits 1\) answers with must be a RateLimitLease/;
+    for (const error of [foreign, delegate] as TypeError[]) expect(error.message).toMatch(message);
+    if (answer === leaseLike) expect((foreign as TypeError).message).toMatch(/with refund\(\) and all else/);
+  });
+
+  it("takes the lease of another copy of this library", async () => {
+    const refund = () => {};
+    for (const answer of [{ ...leaseLike, refund }, Promise.resolve({ ...leaseLike, refund })]) {
+      expect(await Shield.empty.useRateLimiter(() => answer as never).execute(() => 1)).toBe(1);
+    }
   });
 
   it("asks a limiter once for each call, never by an attempt", async () => {
