@@ -70,11 +70,7 @@ export function limiterPolicy(
     const allowed = "a number of milliseconds of at least 0, or left out to wait without end";
     checkNumber(`${TYPE}.maxWaitMs`, maxWaitMs, allowed, (n) => n >= 0 && Number.isFinite(n));
   }
-  const adapterOptions = { name, permitCount, onRejected };
-  const shield =
-    typeof limiter === "function"
-      ? Shield.empty.useRateLimiter(limiter, adapterOptions)
-      : Shield.empty.useRateLimiter(limiter, adapterOptions);
+  const shield = Shield.empty.useRateLimiter(limiter, { name, permitCount, onRejected });
   const context =
     priority === undefined && maxWaitMs === undefined
       ? undefined

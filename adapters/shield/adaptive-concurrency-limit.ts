@@ -48,9 +48,9 @@ export interface AdaptiveConcurrencyLimitOptions {
   readonly name?: string | undefined;
   /** The lowest limit: an integer of at least 1; 1 by default. */
   readonly minLimit?: number | undefined;
-  /** The limit to begin with: an integer from `minLimit` to `maxLimit`; 10 by default. */
+  /** The limit to begin with: an integer from `minLimit` to `maxLimit`; 10 by default, or the nearest of these. */
   readonly initialLimit?: number | undefined;
-  /** The highest limit: an integer of at least `minLimit`; 100 by default. */
+  /** The highest limit: an integer of at least `minLimit`; 100 by default, or `minLimit` if that is more. */
   readonly maxLimit?: number | undefined;
   /** How long calls are collected before the limit moves, in milliseconds: above 0; 1000 by default. */
   readonly samplingWindowMs?: number | undefined;
@@ -81,12 +81,15 @@ export class AdaptiveConcurrencyLimitLayer extends LimitLayer<ConcurrencyLimitRe
 
   constructor(options: AdaptiveConcurrencyLimitOptions, clock: Clock) {
     checkOptionNames(options, OPTION_NAMES, TYPE);
-    const { algorithm, minLimit = 1, initialLimit = 10, maxLimit = 100 } = options;
+    const { algorithm, minLimit = 1 } = options;
     const { samplingWindowMs = 1000, decreaseFactor = 0.9, latencyTolerance = 2 } = options;
     checkCommonOptions(TYPE, options);
     checkChoice(`${TYPE}.algorithm`, algorithm, ["aimd"]);
     checkInteger(`${TYPE}.minLimit`, minLimit, 1);
+    // Defaults yield to what is given, so that `minLimit: 20` alone is no mistake.
+    const { maxLimit = Math.max(100, minLimit) } = options;
     checkInteger(`${TYPE}.maxLimit`, maxLimit, minLimit, undefined, " (from minLimit on)");
+    const { initialLimit = Math.min(Math.max(10, minLimit), maxLimit) } = options;
     checkInteger(`${TYPE}.initialLimit`, initialLimit, minLimit, maxLimit, " (minLimit to maxLimit)");
     checkDuration(`${TYPE}.samplingWindowMs`, samplingWindowMs);
     checkNumber(`${TYPE}.decreaseFactor`, decreaseFactor, "above 0 and below 1", (n) => n > 0 && n < 1);

@@ -97,7 +97,8 @@ export class Pass<T> {
 
   #markStarted(): void {
     this.#hasStarted = true;
-    this.#outer?.#markStarted();
+    const outer = this.#outer;
+    if (outer !== undefined) outer.#markStarted();
   }
 
   #wrap(layer: WrappingLayer): T | PromiseLike<T> {

@@ -254,9 +254,9 @@ export class Shield<A = never> {
     limiter: RateLimiter | PartitionedRateLimiter<ShieldContext>,
     options?: RateLimiterAdapterOptions,
   ): Shield<A>;
-  /** Adds a limiter that is kept behind something else. */
+  /** Adds a limiter that is kept behind something else, by a function; or whatever of the three it is. */
   useRateLimiter(
-    acquire: LeaseAcquirer,
+    source: LeaseAcquirer | RateLimiter | PartitionedRateLimiter<ShieldContext>,
     options?: Omit<RateLimiterAdapterOptions, "ownsLimiter" | "shadow">,
   ): Shield<A>;
   useRateLimiter(source: LeaseSource, options: RateLimiterAdapterOptions = {}): Shield<A> {

@@ -1,9 +1,10 @@
 import * as four from "cockatiel";
 import * as three from "cockatiel3";
-import type { ConcurrencyLimiter, RateLimitLease } from "headgate";
+import type { ConcurrencyLimiter, PartitionedRateLimiter, RateLimiter, RateLimitLease } from "headgate";
 import { limiterPolicy, retryAfterBackoff, shieldPolicy } from "headgate/cockatiel";
 import {
   ConcurrencyLimitExceededError,
+  type LeaseAcquirer,
   type Outcome,
   Shield,
   type ShieldContext,
@@ -14,6 +15,7 @@ import { describe, expectTypeOf, it } from "vitest";
 declare const limiter: ConcurrencyLimiter;
 declare const lease: RateLimitLease;
 declare const context: ShieldContext;
+declare const source: RateLimiter | PartitionedRateLimiter<ShieldContext> | LeaseAcquirer;
 
 describe("types of a shield", () => {
   it("takes the policies of both versions of cockatiel", () => {
@@ -118,6 +120,12 @@ describe("types of a shield", () => {
     Shield.concurrencyLimit({ algorithm: "vegas" });
     // @ts-expect-error: that is of an adaptive limit
     Shield.concurrencyLimit({ maxConcurrency: 3, minLimit: 2 });
+  });
+
+  it("takes limiters of any kind", () => {
+    Shield.empty.useRateLimiter(source, { permitCount: 2 });
+    // @ts-expect-error: it may be a function, which owns nothing
+    Shield.empty.useRateLimiter(source, { ownsLimiter: true });
   });
 
   it("narrows errors", () => {

@@ -205,9 +205,19 @@ describe("an adaptive concurrency limit", () => {
     ]);
   });
 
+  it.each([
+    [{ minLimit: 20 }, "20..100, initial 20"],
+    [{ maxLimit: 5 }, "1..5, initial 5"],
+    [{ minLimit: 200 }, "200..200, initial 200"],
+    [{}, "1..100, initial 10"],
+  ])("has defaults that yield to %j", (options, text) => {
+    const shield = Shield.concurrencyLimit({ algorithm: "aimd", ...options });
+    expect(shield.describe()).toBe(`ConcurrencyLimit(aimd ${text})`);
+  });
+
   it.each<[object, RegExp]>([
     [{ minLimit: 0 }, /minLimit must be an integer from 1/],
-    [{ minLimit: 11 }, /initialLimit must be an integer from 11 to 100 .*; got 10/],
+    [{ minLimit: 11, initialLimit: 10 }, /initialLimit must be an integer from 11 to 100 .*; got 10/],
     [{ initialLimit: 101 }, /initialLimit must be an integer from 1 to 100/],
     [{ minLimit: 5, initialLimit: 5, maxLimit: 4 }, /maxLimit must be an integer from 5/],
     [{ initialLimit: 2.5 }, /initialLimit must be an integer/],

@@ -239,7 +239,11 @@ describe("building", () => {
       Shield.rateLimit(100, 1000, { queueLimit: 20 }),
       Shield.rateLimit({ burst: 200, queueLimit: 20, queueTimeoutMs: 250, usePriorityQueue: true }),
       Shield.rateLimit(100, 1500),
+      Shield.rateLimit(1, 999.94),
       Shield.rateLimit(1, 999.96),
+      Shield.rateLimit(1, 0.04),
+      Shield.rateLimit(1, 57_500),
+      Shield.rateLimit(1, 59_999),
       Shield.rateLimit(1, 60_000),
       Shield.rateLimit(1, 5_400_000),
       Shield.rateLimit(1, 100 * 86_400_000),
@@ -253,7 +257,11 @@ describe("building", () => {
       "RateLimit(100/1s, queue 20)",
       "RateLimit(100/1s, burst 200, queue 20/250ms, priority queue)",
       "RateLimit(100/1.5s)",
-      "RateLimit(1/1000ms)",
+      "RateLimit(1/999.9ms)",
+      "RateLimit(1/1s)",
+      "RateLimit(1/0.04ms)",
+      "RateLimit(1/57.5s)",
+      "RateLimit(1/1m)",
       "RateLimit(1/1m)",
       "RateLimit(1/1.5h)",
       "RateLimit(1/2400h)",
@@ -338,19 +346,19 @@ describe("building", () => {
 
   it.each<[() => unknown, RegExp]>([
     [
-      () => Shield.concurrencyLimit({ maxConcurrency: 1 }, { queueLimit: 1 } as never),
+      () => Shield.concurrencyLimit({ maxConcurrency: 1 } as never, { queueLimit: 1 } as never),
       /^concurrencyLimit takes one object with all options, or a number and then an object; got 2 arguments, the first an object\./,
     ],
     [
-      () => Shield.rateLimit({ permits: 1 }, 500 as never),
+      () => Shield.rateLimit({ permits: 1 } as never, 500),
       /^rateLimit takes one object with all options, or two numbers and then an object; got 2 arguments, the first an object\./,
     ],
     [
-      () => Shield.empty.use(passThrough, { describe: "Pass" } as never),
+      () => Shield.empty.use(passThrough as never, { describe: "Pass" }),
       /^Options of use are for policies: give a strategy a method describe\(\)\./,
     ],
     [
-      () => Shield.empty.use(Shield.concurrencyLimit(1), { describe: "Pass" } as never),
+      () => Shield.empty.use(Shield.concurrencyLimit(1) as never, { describe: "Pass" }),
       /^Options of use are for policies: name a shield by withName\(\)\./,
     ],
   ])("takes nothing without a word that it would leave out: %s", (build, message) => {
