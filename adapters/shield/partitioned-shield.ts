@@ -236,8 +236,8 @@ export class PartitionedShield<Key, A = never> implements AsyncDisposable {
   }
 
   /**
-   * Drops all partitions, and waits until the calls in them have ended and what they own is disposed. Later calls fail. A
-   * second time does nothing more.
+   * Drops all partitions, and waits until the calls in them have ended and what they own is disposed; so do not wait for it in
+   * one of these calls. Later calls fail. A second time does nothing more.
    *
    * @returns Rejects with what goes wrong in disposing: one error as it is, several as an `AggregateError`.
    */

@@ -34,7 +34,8 @@ export class ShieldKey<T> {
   }
 
   /**
-   * The key that everybody gets who asks by this name, also in another copy of this library: as `Symbol.for`.
+   * The key that everybody gets who asks by this name, also in another copy of this library: as `Symbol.for`. `priority` and
+   * `deadline` are those of {@link ShieldKeys}, so choose other names, such as `billing.deadline`.
    *
    * @throws TypeError when `name` is not a string.
    */

@@ -62,8 +62,8 @@ export class ShieldRegistry implements AsyncDisposable {
    */
   get<A = never>(name: string): Shield<A> {
     const shield = this.tryGet<A>(name);
-    if (shield === undefined) throw this.#unknown(name, "a shield");
-    return shield;
+    if (shield !== undefined) return shield;
+    throw this.has(name) ? wrongKind(name, "a partitioned shield", "partitioned") : this.#unknown(name);
   }
 
   /** The same, or undefined when there is none. */
@@ -82,7 +82,7 @@ export class ShieldRegistry implements AsyncDisposable {
     this.#checkUsable();
     const found = this.#entries.get(name)?.get();
     if (found instanceof PartitionedShield) return found as PartitionedShield<Key, A>;
-    throw this.#unknown(name, "a partitioned shield");
+    throw this.has(name) ? wrongKind(name, "a shield without partitions", "get") : this.#unknown(name);
   }
 
   /** Whether a name is taken. */
@@ -97,7 +97,8 @@ export class ShieldRegistry implements AsyncDisposable {
 
   /**
    * Ends the registry and disposes what its shields own, the last first. Calls that run go on; calls that wait for a limit
-   * are refused with `limiter_disposed`. One failure does not stop the rest. A second time does nothing more.
+   * are refused with `limiter_disposed`. Partitioned shields let all their calls end first, those that wait included; so do
+   * not wait for this in one of these calls. One failure does not stop the rest. A second time does nothing more.
    *
    * @returns Rejects with what goes wrong: one error as it is, several as an `AggregateError`.
    */
@@ -116,10 +117,10 @@ export class ShieldRegistry implements AsyncDisposable {
     throwCollected((await Promise.all(ends)).flat(), "Disposing the shields of a registry failed.");
   }
 
-  #unknown(name: string, what: string): Error {
+  #unknown(name: string): Error {
     const known = this.names.map((one) => JSON.stringify(one)).join(", ");
     return new Error(
-      `There is no ${what.slice(2)} named ${JSON.stringify(name)}: register it by add(${JSON.stringify(name)}, …). Registered: ${known === "" ? "nothing" : known}.`,
+      `There is no shield named ${JSON.stringify(name)}: register it by add(${JSON.stringify(name)}, …). Registered: ${known === "" ? "nothing" : known}.`,
     );
   }
 
@@ -128,6 +129,11 @@ export class ShieldRegistry implements AsyncDisposable {
       throw new Error("The ShieldRegistry has been disposed: get shields before, or dispose it later.");
     }
   }
+}
+
+function wrongKind(name: string, kind: string, method: string): Error {
+  const quoted = JSON.stringify(name);
+  return new Error(`The shield named ${quoted} is ${kind}: get it by ${method}(${quoted}).`);
 }
 
 function entryOf(added: unknown): Entry {
@@ -151,6 +157,7 @@ class RegisteredShield implements Entry {
   readonly #make: () => unknown;
   #shield: Shield<unknown> | undefined = undefined;
   #failure: { readonly error: unknown } | undefined = undefined;
+  #isMaking = false;
   #giveUp: () => Promise<unknown[]> = async () => [];
 
   constructor(make: () => unknown) {
@@ -165,6 +172,10 @@ class RegisteredShield implements Entry {
   get(): Shield<unknown> {
     if (this.#failure !== undefined) throw this.#failure.error;
     if (this.#shield !== undefined) return this.#shield;
+    if (this.#isMaking) {
+      throw new Error("A function that makes a shield asked the registry for that very shield.");
+    }
+    this.#isMaking = true;
     try {
       const shield = this.#make();
       if (!(shield instanceof Shield)) throw wrongType("What the function returns", "a Shield", shield);
@@ -174,6 +185,8 @@ class RegisteredShield implements Entry {
     } catch (error) {
       this.#failure = { error };
       throw error;
+    } finally {
+      this.#isMaking = false;
     }
   }
 

@@ -45,6 +45,19 @@ describe("a registry of shields", () => {
     expect(made).toBe(2);
   });
 
+  it("a function that makes a shield may ask for another one, but not for its own", () => {
+    const registry: ShieldRegistry = new ShieldRegistry()
+      .add("base", () => Shield.concurrencyLimit(1))
+      .add("named", () => registry.get("base").withName("named"))
+      .add("own", () => registry.get("own").withName("own"));
+    expect(registry.get("named").describe()).toBe("named: ConcurrencyLimit(1)");
+    const error = thrown(() => registry.get("own")) as Error;
+    expect(error.message).toMatch(
+      /^A function that makes a shield asked the registry for that very shield\.$/,
+    );
+    expect(thrown(() => registry.get("own"))).toBe(error);
+  });
+
   it("says what is registered when a name is not", () => {
     const registry = new ShieldRegistry().add("search", Shield.empty);
     registry.add("tenants", new PartitionedShield((_: string) => Shield.empty));
@@ -52,8 +65,13 @@ describe("a registry of shields", () => {
       'There is no shield named "serach": register it by add("serach", …). Registered: "search", "tenants".',
     );
     expect(() => new ShieldRegistry().get("x")).toThrow(/Registered: nothing\./);
-    expect(() => registry.partitioned("search")).toThrow(/There is no partitioned shield named "search"/);
-    expect(() => registry.get("tenants")).toThrow(/There is no shield named "tenants"/);
+    expect(() => registry.partitioned("serach")).toThrow(/^There is no shield named "serach": register it/);
+    expect(() => registry.partitioned("search")).toThrow(
+      /^The shield named "search" is a shield without partitions: get it by get\("search"\)\.$/,
+    );
+    expect(() => registry.get("tenants")).toThrow(
+      /^The shield named "tenants" is a partitioned shield: get it by partitioned\("tenants"\)\.$/,
+    );
   });
 
   it.each<[() => unknown, RegExp]>([
