@@ -20,6 +20,8 @@ export {
   checkMethods,
   checkNumber,
   checkOptionNames,
+  checkPermitCount,
   wrongType,
 } from "./contract/validation.js";
+export { insidePartitions } from "./partitions/inside-partitions.js";
 export { requestFor } from "./partitions/partitioned-rate-limiter.js";

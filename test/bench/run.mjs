@@ -3,6 +3,7 @@
 import os from "node:os";
 import { cases as adaptive } from "./cases/adaptive.mjs";
 import { cases as concurrency } from "./cases/concurrency.mjs";
+import { cases as fetchCases } from "./cases/fetch.mjs";
 import { cases as partitions } from "./cases/partitions.mjs";
 import { cases as priority } from "./cases/priority.mjs";
 import { cases as shield } from "./cases/shield.mjs";
@@ -10,7 +11,7 @@ import { cases as timeBased } from "./cases/time-based.mjs";
 import { checkBytes, measure, randomFrom } from "./harness.mjs";
 import { warmKinds } from "./kinds.mjs";
 
-const groups = [concurrency, adaptive, timeBased, partitions, priority, shield];
+const groups = [concurrency, adaptive, timeBased, partitions, priority, fetchCases, shield];
 
 const filters = process.argv.slice(2).map((name) => name.toLowerCase());
 const chosen = groups
