@@ -11,9 +11,14 @@ export {
 export { outcomeOfError, outcomeOfValue } from "./contract/outcome.js";
 export { promiseOf, request, requestWith } from "./contract/rate-limiter.js";
 export {
+  checkBoolean,
+  checkChoice,
   checkFunction,
+  checkInteger,
   checkMethods,
   checkNumber,
   checkOptionNames,
   wrongType,
 } from "./contract/validation.js";
+export { insideOf, requestForWith } from "./partitions/partitioned-rate-limiter.js";
+export { captureContext, type RunInContext } from "./queue/async-context.js";
