@@ -4,11 +4,12 @@ import os from "node:os";
 import { cases as concurrency } from "./cases/concurrency.mjs";
 import { cases as partitions } from "./cases/partitions.mjs";
 import { cases as priority } from "./cases/priority.mjs";
+import { cases as streams } from "./cases/streams.mjs";
 import { cases as timeBased } from "./cases/time-based.mjs";
 import { checkBytes, measure, randomFrom } from "./harness.mjs";
 import { warmKinds } from "./kinds.mjs";
 
-const groups = [concurrency, timeBased, partitions, priority];
+const groups = [concurrency, timeBased, partitions, priority, streams];
 
 const filters = process.argv.slice(2).map((name) => name.toLowerCase());
 const chosen = groups

@@ -2,7 +2,7 @@ import { ConcurrencyLimiter } from "headgate";
 import { limitConcurrency, limitedFrom, rateLimit } from "headgate/rxjs";
 import { from, Observable, of, range, Subject, take } from "rxjs";
 import { describe, expect, it } from "vitest";
-import { look, seen } from "./support.js";
+import { collectGarbage, look, seen } from "./support.js";
 
 const MANY = 100_000;
 const endless = { buffer: { size: Number.POSITIVE_INFINITY } };
@@ -166,6 +166,59 @@ describe("a stream of very many values", () => {
     time(10_000);
     // Quadratic time would be 100 times as long.
     expect(time(200_000)).toBeLessThan(60 * Math.max(1, time(20_000)));
+  });
+});
+
+describe("a source that is faster than its limiter for good", () => {
+  /** What the heap holds after some steps, in bytes per step of the second half. */
+  async function growth(steps: number, step: (i: number) => unknown): Promise<number> {
+    let half = 0;
+    for (let i = 0; i < steps; i++) {
+      await step(i);
+      if (i !== steps / 2) continue;
+      collectGarbage();
+      half = process.memoryUsage().heapUsed;
+    }
+    collectGarbage();
+    return (process.memoryUsage().heapUsed - half) / (steps / 2);
+  }
+  const large = (i: number): number[] => Array.from({ length: 100 }, () => i);
+
+  it("does not make memory grow when values are let go", async () => {
+    const source = new Subject<number[]>();
+    const limiter = new ConcurrencyLimiter({ permitLimit: 1, queueLimit: 1 });
+    const work = new Subject<never>();
+    const buffer = { size: 100, overflow: "dropOldest" } as const;
+    source.pipe(limitConcurrency(limiter, () => work, { buffer })).subscribe();
+    const perValue = await growth(20_000, (i) => source.next(large(i)));
+    // Each value is 800 bytes.
+    expect(perValue).toBeLessThan(50);
+    expect(look(limiter)).toMatchObject({ granted: 1, queuedRequests: 1 });
+  });
+
+  it("does not make memory grow when it can be asked to wait", async () => {
+    let made = 0;
+    function* values(): Generator<number[]> {
+      for (;;) {
+        made += 1;
+        yield large(made);
+      }
+    }
+    let finish: () => void = () => {};
+    const work = (): Promise<void> =>
+      new Promise((resolve) => {
+        finish = resolve;
+      });
+    const subscription = limitedFrom(values(), 1, work).subscribe();
+    const perValue = await growth(20_000, async () => {
+      finish();
+      await Promise.resolve();
+      await Promise.resolve();
+    });
+    expect(perValue).toBeLessThan(50);
+    expect(made).toBeGreaterThan(9000);
+    expect(made).toBeLessThan(20_005);
+    subscription.unsubscribe();
   });
 });
 
