@@ -29,7 +29,8 @@ import { LIMIT_CONCURRENCY_BY_OPTIONS, LIMIT_CONCURRENCY_OPTIONS, Rules } from "
  *
  * @example
  * ```ts
- *  * import { limitConcurrency } from "headgate/rxjs";
+ * import { ConcurrencyLimiter } from "headgate";
+ * import { limitConcurrency } from "headgate/rxjs";
  * import { from } from "rxjs";
  *
  * const vendor = new ConcurrencyLimiter({ permitLimit: 5, queueLimit: 100 });
