@@ -5,6 +5,7 @@ import { defineConfig } from "vitest/config";
 const here = (p: string): string => fileURLToPath(new URL(p, import.meta.url));
 const alias = [
   { find: /^headgate$/, replacement: here("src/index.ts") },
+  { find: /^headgate\/adaptive$/, replacement: here("src/adaptive/index.ts") },
   { find: /^headgate\/(.+)$/, replacement: here("adapters/$1/index.ts") },
 ];
 

@@ -38,4 +38,5 @@ export type {
 export { PartitionedRateLimiter } from "./partitions/partitioned-rate-limiter.js";
 export { RateLimitPartition } from "./partitions/rate-limit-partition.js";
 export type { ResourceRateLimiter } from "./partitions/resource-rate-limiter.js";
+export type { CodelOptions } from "./queue/codel.js";
 export type { QueueOptions, QueueProcessingOrder } from "./queue/queue-settings.js";

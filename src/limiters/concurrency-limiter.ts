@@ -5,7 +5,8 @@ import { MetadataName } from "../contract/metadata-name.js";
 import { RateLimitLease } from "../contract/rate-limit-lease.js";
 import { RateLimiter } from "../contract/rate-limiter.js";
 import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
-import { checkInteger, checkOptionNames, checkPermitCount } from "../contract/validation.js";
+import { checkInteger, checkPermitCount } from "../contract/validation.js";
+import type { CodelOptions } from "../queue/codel.js";
 import type { PermitAlgorithm } from "../queue/permit-algorithm.js";
 import { PermitQueue } from "../queue/permit-queue.js";
 import {
@@ -15,7 +16,7 @@ import {
   shareSettings,
 } from "../queue/queue-settings.js";
 
-const OPTION_NAMES = ["permitLimit", ...QUEUE_OPTION_NAMES];
+const OPTION_NAMES = ["permitLimit", "codel", ...QUEUE_OPTION_NAMES];
 
 /*
  * How much may run at the same time.
@@ -42,6 +43,23 @@ const OPTION_NAMES = ["permitLimit", ...QUEUE_OPTION_NAMES];
 export interface ConcurrencyLimiterOptions extends QueueOptions {
   /** How many permits may be held at the same time: an integer of at least 1. Required. */
   readonly permitLimit: number;
+  /**
+   * Sheds from a queue that stands too long: some of those who have waited longest are refused with `codel`, so that the others
+   * are served soon. Off by default; an error together with an order other than `oldestFirst`, since it goes by the wait of the
+   * oldest.
+   */
+  readonly codel?: CodelOptions | undefined;
+}
+
+class ConcurrencySettings extends QueueSettings<ConcurrencyLimiter> {
+  readonly permitLimit: number;
+
+  constructor(options: ConcurrencyLimiterOptions, algorithm: PermitAlgorithm<ConcurrencyLimiter>) {
+    const { permitLimit } = options;
+    checkInteger("options.permitLimit", permitLimit, 1);
+    super(options, algorithm);
+    this.permitLimit = permitLimit;
+  }
 }
 
 /**
@@ -88,28 +106,25 @@ export class ConcurrencyLimiter extends RateLimiter {
     lend: (limiter, permits) => limiter.#lend(permits),
   };
 
-  static readonly #recentSettings: QueueSettings<ConcurrencyLimiter>[] = [];
+  static readonly #recentSettings: ConcurrencySettings[] = [];
 
-  readonly #queue: PermitQueue<ConcurrencyLimiter>;
+  readonly #queue: PermitQueue<ConcurrencyLimiter, ConcurrencySettings>;
   #permitLimit: number;
-  /**
-   * The refusal of one permit. Nothing in it differs from one to the next, so it is kept: shedding must not spend what it
-   * protects.
-   */
-  #refusal: RateLimitLease | undefined = undefined;
 
   /**
-   * @param options - `permitLimit`, and optionally `queueLimit`, `queueProcessingOrder`, `queueTimeoutMs` and `clock`.
+   * @param options - `permitLimit`, and optionally `queueLimit`, `queueProcessingOrder`, `queueTimeoutMs`, `codel` and
+   * `clock`.
    * @throws TypeError when an option has the wrong type or an unknown name; RangeError when a number is out of range.
    */
   constructor(options: ConcurrencyLimiterOptions) {
     super();
-    const settings = shareSettings(ConcurrencyLimiter.#recentSettings, options, (given) => {
-      checkOptionNames(given, OPTION_NAMES);
-      checkInteger("options.permitLimit", given.permitLimit, 1);
-      return new QueueSettings(given, ConcurrencyLimiter.#algorithm, OPTION_NAMES);
-    });
-    this.#permitLimit = options.permitLimit;
+    const settings = shareSettings(
+      ConcurrencyLimiter.#recentSettings,
+      options,
+      OPTION_NAMES,
+      (given) => new ConcurrencySettings(given, ConcurrencyLimiter.#algorithm),
+    );
+    this.#permitLimit = settings.permitLimit;
     this.#queue = new PermitQueue(this, settings, this.#permitLimit);
   }
 
@@ -135,12 +150,7 @@ export class ConcurrencyLimiter extends RateLimiter {
 
   override attemptAcquire(permitCount = 1): RateLimitLease {
     const queue = this.#queue;
-    if (queue.take(permitCount)) return this.#lend(permitCount);
-    if (permitCount !== 1) return queue.attempt(permitCount);
-    if (this.#refusal !== undefined && queue.refuseAgain()) return this.#refusal;
-    const lease = queue.attempt(1);
-    if (!lease.isAcquired && lease.reason === "limit_reached") this.#refusal = lease;
-    return lease;
+    return queue.take(permitCount) ? this.#lend(permitCount) : queue.attemptHeld(permitCount);
   }
 
   override acquire(permitCount?: number, options?: AcquireOptions): Promise<RateLimitLease>;
@@ -253,5 +263,9 @@ class ConcurrencyLease extends RateLimitLease {
     if (permits === RETURNED) return;
     this.#permits = RETURNED;
     this.#queue.giveBack(permits);
+  }
+
+  override refund(): void {
+    this.dispose();
   }
 }

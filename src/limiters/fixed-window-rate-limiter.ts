@@ -1,6 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
-import { checkDuration, checkInteger, checkOptionNames } from "../contract/validation.js";
+import { checkDuration, checkInteger } from "../contract/validation.js";
 import { ChargedLease } from "../queue/charged-lease.js";
 import type { PermitAlgorithm } from "../queue/permit-algorithm.js";
 import { PermitQueue } from "../queue/permit-queue.js";
@@ -48,12 +48,12 @@ class FixedWindowSettings extends QueueSettings<FixedWindowRateLimiter> {
   readonly windowMs: number;
 
   constructor(options: FixedWindowRateLimiterOptions, algorithm: PermitAlgorithm<FixedWindowRateLimiter>) {
-    checkOptionNames(options, OPTION_NAMES);
-    checkInteger("options.permitLimit", options.permitLimit, 1);
-    super(options, algorithm, OPTION_NAMES);
-    checkDuration("options.windowMs", options.windowMs);
-    this.permitLimit = options.permitLimit;
-    this.windowMs = options.windowMs;
+    const { permitLimit, windowMs } = options;
+    checkInteger("options.permitLimit", permitLimit, 1);
+    super(options, algorithm);
+    checkDuration("options.windowMs", windowMs);
+    this.permitLimit = permitLimit;
+    this.windowMs = windowMs;
   }
 }
 
@@ -117,6 +117,7 @@ export class FixedWindowRateLimiter extends QueuedReplenishingRateLimiter {
     const settings = shareSettings(
       FixedWindowRateLimiter.#recentSettings,
       options,
+      OPTION_NAMES,
       (given) => new FixedWindowSettings(given, FixedWindowRateLimiter.#algorithm),
     );
     this[ownQueue] = new PermitQueue(this, settings, settings.permitLimit);

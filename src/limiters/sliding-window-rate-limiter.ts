@@ -1,6 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
-import { checkDuration, checkInteger, checkOptionNames } from "../contract/validation.js";
+import { checkDuration, checkInteger } from "../contract/validation.js";
 import { ChargedLease } from "../queue/charged-lease.js";
 import type { PermitAlgorithm } from "../queue/permit-algorithm.js";
 import { PermitQueue } from "../queue/permit-queue.js";
@@ -64,14 +64,14 @@ class SlidingWindowSettings extends QueueSettings<SlidingWindowRateLimiter> {
     options: SlidingWindowRateLimiterOptions,
     algorithm: PermitAlgorithm<SlidingWindowRateLimiter>,
   ) {
-    checkOptionNames(options, OPTION_NAMES);
-    checkInteger("options.permitLimit", options.permitLimit, 1);
-    checkInteger("options.segmentsPerWindow", options.segmentsPerWindow, 1, MOST_SEGMENTS);
-    super(options, algorithm, OPTION_NAMES);
-    checkDuration("options.windowMs", options.windowMs);
-    this.permitLimit = options.permitLimit;
-    this.segments = options.segmentsPerWindow;
-    this.segmentMs = options.windowMs / options.segmentsPerWindow;
+    const { permitLimit, windowMs, segmentsPerWindow } = options;
+    checkInteger("options.permitLimit", permitLimit, 1);
+    checkInteger("options.segmentsPerWindow", segmentsPerWindow, 1, MOST_SEGMENTS);
+    super(options, algorithm);
+    checkDuration("options.windowMs", windowMs);
+    this.permitLimit = permitLimit;
+    this.segments = segmentsPerWindow;
+    this.segmentMs = windowMs / segmentsPerWindow;
   }
 }
 
@@ -137,6 +137,7 @@ export class SlidingWindowRateLimiter extends QueuedReplenishingRateLimiter {
     const settings = shareSettings(
       SlidingWindowRateLimiter.#recentSettings,
       options,
+      OPTION_NAMES,
       (given) => new SlidingWindowSettings(given, SlidingWindowRateLimiter.#algorithm),
     );
     this.#taken = new Array<number>(settings.segments).fill(0);

@@ -1,6 +1,6 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
-import { checkChoice, checkDuration, checkInteger, checkOptionNames } from "../contract/validation.js";
+import { checkChoice, checkDuration, checkInteger } from "../contract/validation.js";
 import { ChargedLease } from "../queue/charged-lease.js";
 import type { PermitAlgorithm } from "../queue/permit-algorithm.js";
 import { PermitQueue } from "../queue/permit-queue.js";
@@ -73,11 +73,10 @@ class TokenBucketSettings extends QueueSettings<TokenBucketRateLimiter> {
     algorithm: PermitAlgorithm<TokenBucketRateLimiter>,
     recent: readonly TokenBucketSettings[],
   ) {
-    checkOptionNames(options, OPTION_NAMES);
     const { tokenLimit, tokensPerPeriod, replenishmentPeriodMs, refill = "stepped" } = options;
     checkInteger("options.tokenLimit", tokenLimit, 1);
     checkInteger("options.tokensPerPeriod", tokensPerPeriod, 1);
-    super(options, algorithm, OPTION_NAMES);
+    super(options, algorithm);
     checkDuration("options.replenishmentPeriodMs", replenishmentPeriodMs);
     checkChoice("options.refill", refill, REFILLS);
     this.tokenLimit = tokenLimit;
@@ -158,6 +157,7 @@ export class TokenBucketRateLimiter extends QueuedReplenishingRateLimiter {
     const settings = shareSettings(
       recent,
       options,
+      OPTION_NAMES,
       (given) => new TokenBucketSettings(given, TokenBucketRateLimiter.#algorithm, recent),
     );
     this[ownQueue] = new PermitQueue(this, settings, settings.tokenLimit);

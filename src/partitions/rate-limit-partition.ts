@@ -37,23 +37,41 @@ function withOptions<Key, Options>(
   return RateLimitPartition.get(partitionKey, (key) => make(options(key)));
 }
 
-/** The same options with the refill that partitions have unless they say otherwise. What is no options stays as it is. */
+/** What options of a token bucket say besides `refill`. */
+const SAID: Record<Exclude<keyof TokenBucketRateLimiterOptions, "refill">, true> = {
+  tokenLimit: true,
+  tokensPerPeriod: true,
+  replenishmentPeriodMs: true,
+  autoReplenishment: true,
+  queueLimit: true,
+  queueProcessingOrder: true,
+  queueTimeoutMs: true,
+  clock: true,
+};
+const SAID_NAMES = Object.keys(SAID) as (keyof typeof SAID)[];
+
+/** Options that were completed lately, the last first, beside what they came to. */
+const recentlyCompleted: {
+  readonly given: TokenBucketRateLimiterOptions;
+  readonly completed: TokenBucketRateLimiterOptions;
+}[] = [];
+/** About as many as an application has tiers. */
+const MOST_RECENT = 8;
+
+/**
+ * The same options with the refill that partitions have unless they say otherwise. What is no options stays as it is. As long
+ * as options say the same, so does the object that they come to, so that limiters share what is read from it.
+ */
 function continuous(options: TokenBucketRateLimiterOptions): TokenBucketRateLimiterOptions {
   if (typeof options !== "object" || options === null || Array.isArray(options)) return options;
   if (options.refill !== undefined) return options;
+  const known = recentlyCompleted.find(({ given }) => given === options)?.completed;
+  if (known !== undefined && SAID_NAMES.every((name) => known[name] === options[name])) return known;
   // By name too, since options may be inherited. The rest is there to be complained about.
-  return {
-    ...options,
-    tokenLimit: options.tokenLimit,
-    tokensPerPeriod: options.tokensPerPeriod,
-    replenishmentPeriodMs: options.replenishmentPeriodMs,
-    autoReplenishment: options.autoReplenishment,
-    queueLimit: options.queueLimit,
-    queueProcessingOrder: options.queueProcessingOrder,
-    queueTimeoutMs: options.queueTimeoutMs,
-    clock: options.clock,
-    refill: "continuous" as const,
-  } satisfies Record<keyof TokenBucketRateLimiterOptions, unknown>;
+  const said = Object.fromEntries(SAID_NAMES.map((name) => [name, options[name]]));
+  const completed = { ...options, ...said, refill: "continuous" as const };
+  if (recentlyCompleted.unshift({ given: options, completed }) > MOST_RECENT) recentlyCompleted.pop();
+  return completed;
 }
 
 /**

@@ -1,4 +1,5 @@
 import { Alarm } from "../time/alarm.js";
+import { type CodelControl, createCodel } from "./codel.js";
 import { HighestPriorityFirst } from "./highest-priority-first.js";
 import { IndexedHeap } from "./indexed-heap.js";
 import type { QueueSettings } from "./queue-settings.js";
@@ -24,6 +25,9 @@ function makeOrder({ queueProcessingOrder }: QueueSettings): WaiterOrder {
 const LATEST_WEIGHT = 0.1;
 const ENOUGH_PERMITS = 10;
 
+/** How many have ever waited; of all queues, since some limiters have several. */
+let arrivals = 0;
+
 /**
  * Those who wait, and what can end their wait besides a permit: signals, deadlines, the end of a pause. It exists only once
  * somebody has waited or the limiter was paused, so that a limiter without that stays small.
@@ -38,6 +42,8 @@ export class Backlog {
   readonly #onAbort: (watch: SignalWatch) => void;
   readonly order: WaiterOrder;
   readonly alarm: Alarm;
+  /** What sheds from a queue that stands too long, if that is wanted. */
+  readonly codel: CodelControl | undefined;
   pausedUntil = 0;
   /** How much of the pause was left when somebody last looked. */
   pauseLeftMs = 0;
@@ -46,7 +52,6 @@ export class Backlog {
   aborted = 0;
   /** How many were refused because the limiter was disposed; the statistics leave those out, as in .NET. */
   refusedByDispose = 0;
-  #arrivals = 0;
   #servedPermits = 0;
   #msPerPermit = 0;
   /** Since when somebody has waited for the next permit, and when one was last handed over. */
@@ -58,6 +63,8 @@ export class Backlog {
     this.order = makeOrder(owner.settings);
     this.alarm = new Alarm(owner.settings.clock, () => owner.wake());
     this.#onAbort = (watch) => owner.abort(watch);
+    const { codel, clock } = owner.settings;
+    this.codel = codel === undefined ? undefined : createCodel(codel, clock.now());
   }
 
   /** Whose deadline comes next. */
@@ -67,6 +74,8 @@ export class Backlog {
 
   /** @param waitMs - How long the waiter may wait at most; infinite when that is unbounded. */
   add(waiter: Waiter, signal: AbortSignal | undefined, waitMs: number): void {
+    waiter.arrival = arrivals;
+    arrivals += 1;
     if (signal !== undefined) {
       let watch = this.#watches.get(signal);
       if (watch === undefined) {
@@ -77,8 +86,6 @@ export class Backlog {
     }
     if (waitMs !== Number.POSITIVE_INFINITY) {
       waiter.deadline = this.#settings.clock.now() + waitMs;
-      waiter.arrival = this.#arrivals;
-      this.#arrivals += 1;
       this.#deadlines.add(waiter);
     }
     this.order.append(waiter);

@@ -1,4 +1,5 @@
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
+import type { RejectionReason } from "../contract/rejection-reason.js";
 
 /**
  * What the queue asks of an algorithm; the limiter is whose state it is about. The algorithm raises and lowers
@@ -11,8 +12,19 @@ export interface PermitAlgorithm<Limiter> {
   readonly metadataNames: readonly string[];
   /** Whether a refused caller is told to wait for the permits of those who already wait as well. */
   readonly retryCountsQueue?: boolean;
-  /** The most permits that one request can ever get. */
+  /** Why a request is refused for which not enough is free; `limit_reached` when left out. */
+  readonly refusalReason?: RejectionReason;
+  /** How many permits there are in all. */
   permitLimit(limiter: Limiter): number;
+  /** The most permits that one request may ever ask for, where that is not `permitLimit`. */
+  mostPermits?(limiter: Limiter): number;
+  /**
+   * Whether nothing at all is held, and the first in line gets what it wants however much that is: nothing will ever come
+   * back that it could wait for.
+   */
+  isUnused?(limiter: Limiter): boolean;
+  /** Whether nothing is held, where that is not told by `available` and `permitLimit`. */
+  isIdle?(limiter: Limiter): boolean;
   /** Makes the lease for permits that the queue has just taken off `available`. */
   lend(limiter: Limiter, permits: number): RateLimitLease;
   /**

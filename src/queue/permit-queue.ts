@@ -54,6 +54,7 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
   #succeeded = 0;
   #failed = 0;
   #backlog: Backlog | undefined = undefined;
+  #refusal: RateLimitLease | undefined = undefined;
 
   constructor(limiter: Limiter, settings: Settings, available: number) {
     this.limiter = limiter;
@@ -115,11 +116,29 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     }
   }
 
-  /** Counts one more refusal like one before, if that is all there is to it: nothing is free, and nothing is unusual. */
-  refuseAgain(): boolean {
-    if ((this.#state & ~WAITING) !== 0 || this.available > 0) return false;
-    this.#failed += 1;
-    return true;
+  /** Serves who waits, when `available` has been changed from outside. */
+  offer(): void {
+    if (this.#state !== OPEN && (this.#state & DISPOSED) === 0) this.drain();
+  }
+
+  /** Who is served next. */
+  get firstWaiter(): Waiter | undefined {
+    return this.#backlog?.order.first;
+  }
+
+  /**
+   * Answers an attempt for which `take` had nothing, where only a release brings permits. The refusal of one permit is kept,
+   * since nothing in it differs from one to the next: shedding must not spend what it protects.
+   */
+  attemptHeld(permits: number): RateLimitLease {
+    if (permits !== 1) return this.attempt(permits);
+    if (this.#refusal !== undefined && this.available <= 0 && (this.#state & ~WAITING) === 0) {
+      this.#failed += 1;
+      return this.#refusal;
+    }
+    const lease = this.attempt(1);
+    if (!lease.isAcquired && lease.reason === this.#noneFree) this.#refusal = lease;
+    return lease;
   }
 
   /**
@@ -132,7 +151,7 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     this.#endPause(now);
     const lease = this.#canGrant(permits, 0)
       ? this.#grant(permits)
-      : this.#refuseFor("limit_reached", permits, 0, now);
+      : this.#refuseFor(this.#noneFree, permits, 0, now);
     deliver();
     return lease;
   }
@@ -209,14 +228,14 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     if (maxWaitMs !== undefined && maxWaitMs < 0) return this.#refuse("deadline_expired");
     this.#endPause(now);
     if (this.#canGrant(permits, priority)) return this.#grant(permits);
-    if (maxWaitMs === 0) return this.#refuseFor("limit_reached", permits, priority, now);
+    if (maxWaitMs === 0) return this.#refuseFor(this.#noneFree, permits, priority, now);
     if (maxWaitMs !== undefined) {
       const expectedMs = this.#expectedWaitMs(permits, priority, now ?? this.clock.now());
       if (expectedMs !== undefined && expectedMs > maxWaitMs)
         return this.#refuse("deadline_unmet", expectedMs);
     }
     if (this.#makeRoom(permits, priority)) return undefined;
-    const reason = this.settings.queueLimit === 0 ? "limit_reached" : "queue_full";
+    const reason = this.settings.queueLimit === 0 ? this.#noneFree : "queue_full";
     return this.#refuseFor(reason, permits, priority, now, true);
   }
 
@@ -261,9 +280,11 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     if (backlog === undefined || backlog.isDraining) return;
     // With nothing free there is nobody to serve. Once one waiter is served, those for 0 permits right behind it go
     // along, although it may have taken the last permit: "at least one was free" has been true for them.
-    if (this.available > 0 && (this.#state & (DISPOSED | PAUSED)) === 0) {
+    if ((this.available > 0 || this.#isUnused) && (this.#state & (DISPOSED | PAUSED)) === 0) {
       backlog.isDraining = true;
       const { availableAt } = this.algorithm;
+      const { codel } = backlog;
+      const now = codel === undefined ? 0 : this.clock.now();
       let served = 0;
       for (let waiter = backlog.order.first; waiter !== undefined; waiter = backlog.order.first) {
         // Its caller has left, although the signal has not got round to telling us.
@@ -271,8 +292,12 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
           this.#abandon(backlog, waiter.watch);
           continue;
         }
-        if (waiter.permits > this.available) break;
+        if (waiter.permits > this.available && !this.#isUnused) break;
         this.#leave(backlog, waiter);
+        if (codel?.shouldShed(now - waiter.enqueuedAt, now, backlog.order.count) === true) {
+          waiter.settle(this.#refuse("codel"));
+          continue;
+        }
         served += waiter.permits;
         waiter.settle(this.#grant(waiter.permits));
       }
@@ -349,7 +374,9 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
   idleDurationMs(now: number = this.clock.now()): number | undefined {
     this.refresh(now);
     if (this.#state !== OPEN && this.#state !== DISPOSED) return undefined;
-    if (this.available < this.algorithm.permitLimit(this.limiter)) return undefined;
+    const { algorithm, limiter } = this;
+    const isIdle = algorithm.isIdle?.(limiter) ?? this.available >= algorithm.permitLimit(limiter);
+    if (!isIdle) return undefined;
     if (Number.isNaN(this.fullSince)) this.fullSince = now;
     return Math.max(0, now - this.fullSince);
   }
@@ -400,6 +427,14 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     return this.available >= limit ? 0 : waitFor(fullAt, this.clock.now());
   }
 
+  get #noneFree(): RejectionReason {
+    return this.algorithm.refusalReason ?? "limit_reached";
+  }
+
+  get #isUnused(): boolean {
+    return this.algorithm.isUnused?.(this.limiter) === true;
+  }
+
   get #queuedPermits(): number {
     return this.#backlog === undefined ? 0 : this.#backlog.order.permits;
   }
@@ -409,7 +444,8 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
   }
 
   #checkRequest(permits: number): void {
-    const limit = this.algorithm.permitLimit(this.limiter);
+    const { algorithm, limiter } = this;
+    const limit = algorithm.mostPermits?.(limiter) ?? algorithm.permitLimit(limiter);
     if (permits > limit) throw countAboveLimit(permits, limit);
     this.#checkUsable();
   }
@@ -426,7 +462,8 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     if ((this.#state & PAUSED) !== 0) return false;
     if (permits === 0) return this.available > 0;
     return (
-      permits <= this.available && (this.#backlog === undefined || this.#backlog.order.goesFirst(priority))
+      (permits <= this.available || this.#isUnused) &&
+      (this.#backlog === undefined || this.#backlog.order.goesFirst(priority))
     );
   }
 
@@ -509,8 +546,14 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
   #enqueue(waiter: Waiter, { signal, maxWaitMs = Number.POSITIVE_INFINITY }: AcquireOptions): void {
     this.#backlog ??= new Backlog(this);
     const backlog = this.#backlog;
-    if (backlog.order.isEmpty && this.algorithm.availableAt === undefined)
-      backlog.noteFirst(this.clock.now());
+    if (this.algorithm.availableAt === undefined) {
+      // Only a release brings permits: how long that takes is learned, and with CoDel watched, from those who wait.
+      const { codel } = backlog;
+      const isFirst = backlog.order.isEmpty;
+      if (isFirst || codel !== undefined) waiter.enqueuedAt = this.clock.now();
+      if (isFirst) backlog.noteFirst(waiter.enqueuedAt);
+      if (isFirst) codel?.noteEmpty(waiter.enqueuedAt);
+    }
     backlog.add(waiter, signal, Math.min(maxWaitMs, this.settings.queueTimeoutMs));
     this.#state |= WAITING;
     if (backlog.order.first === waiter || backlog.nextToExpire === waiter) this.#setAlarm(backlog);

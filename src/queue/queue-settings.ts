@@ -6,7 +6,10 @@ import {
   checkDuration,
   checkInteger,
   checkMethods,
+  checkOptionNames,
+  wrongType,
 } from "../contract/validation.js";
+import { type CodelOptions, type CodelSettings, checkCodelOptions } from "./codel.js";
 import type { PermitAlgorithm } from "./permit-algorithm.js";
 
 /**
@@ -61,23 +64,26 @@ export class QueueSettings<Limiter = unknown> {
   /** Infinite when unbounded. */
   readonly queueTimeoutMs: number;
   readonly clock: Clock;
+  readonly codel: CodelSettings | undefined;
   /** Whether the passing of time alone changes anything. */
   readonly isAuto: boolean;
-  readonly #source: object;
-  readonly #names: readonly string[];
-  readonly #values: readonly unknown[];
+  #source: object | undefined = undefined;
+  #names: readonly string[] = [];
+  #values: readonly unknown[] = [];
 
-  /** @param names - All options that the limiter knows. */
   constructor(
-    options: QueueOptions & { readonly autoReplenishment?: boolean | undefined },
+    options: QueueOptions & {
+      readonly codel?: CodelOptions | undefined;
+      readonly autoReplenishment?: boolean | undefined;
+    },
     algorithm: PermitAlgorithm<Limiter>,
-    names: readonly string[],
   ) {
     const {
       queueLimit = 0,
       queueProcessingOrder = "oldestFirst",
       queueTimeoutMs,
       clock = systemClock,
+      codel,
       autoReplenishment = true,
     } = options;
     checkInteger("options.queueLimit", queueLimit, 0);
@@ -85,15 +91,28 @@ export class QueueSettings<Limiter = unknown> {
     if (queueTimeoutMs !== undefined) checkDuration("options.queueTimeoutMs", queueTimeoutMs);
     checkMethods("options.clock", clock, CLOCK_METHODS);
     checkBoolean("options.autoReplenishment", autoReplenishment);
+    if (codel !== undefined && queueProcessingOrder !== "oldestFirst") {
+      throw wrongType(
+        "options.queueProcessingOrder",
+        '"oldestFirst" when codel is set',
+        queueProcessingOrder,
+      );
+    }
     this.algorithm = algorithm;
     this.queueLimit = queueLimit;
     this.queueProcessingOrder = queueProcessingOrder;
     this.queueTimeoutMs = queueTimeoutMs ?? Number.POSITIVE_INFINITY;
     this.clock = clock;
+    this.codel = codel === undefined ? undefined : checkCodelOptions(codel);
     this.isAuto = autoReplenishment;
-    this.#source = options;
+  }
+
+  /** Remembers which object they were made from, and what it said. */
+  remember(source: object, names: readonly string[], values: readonly unknown[]): void {
+    // What codel says may change inside the same object.
+    this.#source = this.codel === undefined ? source : undefined;
     this.#names = names;
-    this.#values = names.map((name) => optionValue(options, name));
+    this.#values = values;
   }
 
   /** Whether they were made from this very object, and it still says the same. */
@@ -119,10 +138,15 @@ const MOST_RECENT = 8;
 export function shareSettings<Options extends object, Settings extends QueueSettings<never>>(
   recent: Settings[],
   options: Options,
+  names: readonly string[],
   read: (options: Options) => Settings,
 ): Settings {
   for (const settings of recent) if (settings.isReadFrom(options)) return settings;
-  const next = read(options);
+  checkOptionNames(options, names);
+  // Each is read once, so that what has been checked is what is used, and what the next limiter is compared with.
+  const values = names.map((name) => optionValue(options, name));
+  const next = read(Object.fromEntries(names.map((name, i) => [name, values[i]])) as Options);
+  next.remember(options, names, values);
   for (const settings of recent) if (isSame(settings, next)) return settings;
   if (recent.unshift(next) > MOST_RECENT) recent.pop();
   return next;

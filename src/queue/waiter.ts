@@ -16,10 +16,12 @@ export abstract class Waiter {
   watch: SignalWatch | undefined = undefined;
   nextOnSignal: Waiter | undefined = undefined;
   previousOnSignal: Waiter | undefined = undefined;
+  /** When it began to wait; known where somebody looks at it. */
+  enqueuedAt = 0;
   /** When it gives up, by the limiter's clock; looked at only while `deadlinePlace` is not -1. */
   deadline = 0;
   deadlinePlace = -1;
-  /** Which of several waiters with the same deadline came first. */
+  /** A number that grows: who of any two, in whatever queue, came first. */
   arrival = 0;
 
   constructor(permits: number, priority: number) {

@@ -10,6 +10,7 @@ import {
   shadowed,
   TokenBucketRateLimiter,
 } from "headgate";
+import { AdaptiveConcurrencyLimiter, FixedLimit } from "headgate/adaptive";
 
 class OwnLease extends RateLimitLease {
   #limiter;
@@ -81,6 +82,7 @@ export const kinds = [
   () => new SlidingWindowRateLimiter({ permitLimit: 2000, windowMs: 1, segmentsPerWindow: 10, ...queue }),
   () => new TokenBucketRateLimiter(bucket),
   () => new TokenBucketRateLimiter({ ...bucket, refill: "continuous" }),
+  () => new AdaptiveConcurrencyLimiter({ limit: new FixedLimit(2), queueLimit: 4 }),
   () => new NoLimiter(),
   () => RateLimiter.createChained(oldestFirst(), newestFirst()),
   () => RateLimiter.createChained(window(), oldestFirst()),

@@ -1,6 +1,7 @@
 // npm run bench [-- NAME...]: the cost of the limiters beside their peers, as ratios. NAME keeps the rows whose name
 // contains it; BENCH_PAIRS=5 shortens. Always exits with 0 when it could measure: a busy machine is not a broken build.
 import os from "node:os";
+import { cases as adaptive } from "./cases/adaptive.mjs";
 import { cases as concurrency } from "./cases/concurrency.mjs";
 import { cases as partitions } from "./cases/partitions.mjs";
 import { cases as priority } from "./cases/priority.mjs";
@@ -9,7 +10,7 @@ import { cases as timeBased } from "./cases/time-based.mjs";
 import { checkBytes, measure, randomFrom } from "./harness.mjs";
 import { warmKinds } from "./kinds.mjs";
 
-const groups = [concurrency, timeBased, partitions, priority, streams];
+const groups = [concurrency, adaptive, timeBased, partitions, priority, streams];
 
 const filters = process.argv.slice(2).map((name) => name.toLowerCase());
 const chosen = groups

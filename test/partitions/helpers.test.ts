@@ -185,6 +185,138 @@ describe("the options of a partition", () => {
     expect(limiter).toMatchObject({ replenishmentPeriodMs: 60_000 });
   });
 
+  it("C-24 may change between two keys, in every part, wrong ones too", () => {
+    const options: Record<string, unknown> = { ...bucket };
+    const make = () =>
+      limiterOf(RateLimitPartition.getTokenBucketLimiter(1, () => options as unknown as typeof bucket));
+    expect(show(make().getStatistics())).toBe("1/0/0/0");
+    options["tokenLimit"] = 2;
+    expect(show(make().getStatistics())).toBe("2/0/0/0");
+    options["replenishmentPeriodMs"] = 30_000;
+    expect(make()).toMatchObject({ replenishmentPeriodMs: 30_000 });
+    options["autoReplenishment"] = false;
+    expect(make()).toMatchObject({ isAutoReplenishing: false });
+    delete options["autoReplenishment"];
+    expect(make()).toMatchObject({ isAutoReplenishing: true });
+    const other = new ManualClock();
+    options["clock"] = other;
+    options["tokensPerPeriod"] = 2;
+    const limiter = make();
+    limiter.attemptAcquire(2);
+    other.advance(15_000);
+    expect(show(limiter.getStatistics())).toBe("1/0/0/1");
+    options["refill"] = "stepped";
+    const stepped = make();
+    stepped.attemptAcquire(2);
+    other.advance(15_000);
+    expect(show(stepped.getStatistics())).toBe("0/0/0/1");
+    options["refill"] = undefined;
+    for (const [name, wrong] of [
+      ["tokenLimit", Number.NaN],
+      ["tokensPerPeriod", 0],
+      ["queueLimit", -1],
+      ["queueTimeoutMs", 0],
+      ["queueProcessingOrder", "random"],
+      ["clock", {}],
+    ] as const) {
+      const before = options[name];
+      options[name] = wrong;
+      for (let i = 0; i < 2; i++) expect(make).toThrow(`options.${name} must be`);
+      options[name] = before;
+      expect(show(make().getStatistics())).toBe("2/0/0/0");
+    }
+  });
+
+  it("C-24 may be of many tiers, made in turn, and change in all of them", () => {
+    const tiers = Array.from({ length: 20 }, (_, i) => ({ ...bucket, tokenLimit: i + 1 }));
+    for (const more of [0, 0, 100]) {
+      for (const tier of tiers) tier.tokenLimit += more;
+      for (const [i, tier] of tiers.entries()) {
+        const limiter = limiterOf(RateLimitPartition.getTokenBucketLimiter(1, () => tier));
+        expect(show(limiter.getStatistics())).toBe(`${i + 1 + more}/0/0/0`);
+      }
+    }
+  });
+
+  it("C-24 of a token bucket are checked once, and then only looked over for changes", () => {
+    const reads: string[] = [];
+    const counted = (from: object) =>
+      new Proxy(from, {
+        get(target, name) {
+          reads.push(String(name));
+          return Reflect.get(target, name) as unknown;
+        },
+        ownKeys(target) {
+          reads.push("all names");
+          return Reflect.ownKeys(target);
+        },
+      }) as typeof bucket;
+    const options = counted(bucket);
+    const make = () => limiterOf(RateLimitPartition.getTokenBucketLimiter(1, () => options));
+    make();
+    // Its names, to complain about unknown ones.
+    expect(reads).toContain("all names");
+    for (let i = 0; i < 10; i++) {
+      reads.length = 0;
+      make();
+      expect(reads.sort()).toEqual([
+        "autoReplenishment",
+        "clock",
+        "queueLimit",
+        "queueProcessingOrder",
+        "queueTimeoutMs",
+        "refill",
+        "replenishmentPeriodMs",
+        "tokenLimit",
+        "tokensPerPeriod",
+      ]);
+    }
+  });
+
+  it("C-24 of a token bucket are forgotten after some others, so that those of each key are not kept for ever", () => {
+    let looks = 0;
+    const options = new Proxy(bucket, {
+      ownKeys(target) {
+        looks += 1;
+        return Reflect.ownKeys(target);
+      },
+    });
+    const make = (how: typeof bucket) => limiterOf(RateLimitPartition.getTokenBucketLimiter(1, () => how));
+    make(options);
+    make({ ...bucket });
+    looks = 0;
+    make(options);
+    expect(looks).toBe(0);
+    for (let i = 0; i < 10; i++) make({ ...bucket });
+    make(options);
+    expect(looks).toBeGreaterThan(0);
+  });
+
+  it("C-24 of a token bucket are read into one object, which its limiters share", () => {
+    // What a limiter keeps of its options cannot be seen from outside; that checking them again costs reads of its clock can.
+    let checks = 0;
+    const watched = {
+      get now() {
+        checks += 1;
+        return () => 0;
+      },
+      setTimer: () => ({ cancel: () => undefined }),
+    };
+    const options = { ...bucket, clock: watched };
+    const make = () => limiterOf(RateLimitPartition.getTokenBucketLimiter(1, () => options));
+    make();
+    const readsOf = (act: () => unknown) => {
+      const before = checks;
+      act();
+      return checks - before;
+    };
+    // The one read is the start of its time.
+    expect(readsOf(make)).toBe(1);
+    options.tokenLimit = 7;
+    expect(readsOf(make)).toBe(2);
+    expect(readsOf(make)).toBe(1);
+  });
+
   it("C-11 are complained about when a name is misspelt", () => {
     const misspelt = { ...bucket, queuelimit: 5 };
     const partition = RateLimitPartition.getTokenBucketLimiter(1, () => misspelt);

@@ -6,6 +6,7 @@ import {
   SlidingWindowRateLimiter,
   TokenBucketRateLimiter,
 } from "headgate";
+import { AdaptiveConcurrencyLimiter, SettableLimit } from "headgate/adaptive";
 import { describe, expect, test } from "vitest";
 import { isLease, requestWith } from "../../src/internal.js";
 import { CountingClock } from "../support.js";
@@ -57,6 +58,11 @@ const KINDS: readonly Kind[] = [
     make: (order, clock) => new ConcurrencyLimiter({ permitLimit: LIMIT, ...queueOptions(order, clock) }),
   },
   {
+    name: "AdaptiveConcurrencyLimiter",
+    make: (order, clock) =>
+      new AdaptiveConcurrencyLimiter({ limit: new SettableLimit(LIMIT), ...queueOptions(order, clock) }),
+  },
+  {
     name: "FixedWindowRateLimiter",
     make: (order, clock) =>
       new FixedWindowRateLimiter({ permitLimit: LIMIT, windowMs: PERIOD, ...queueOptions(order, clock) }),
@@ -83,6 +89,13 @@ const KINDS: readonly Kind[] = [
       }),
   })),
 ];
+
+/** Limiters whose permits come back when they are given back, and whose limit can be changed. */
+type HeldLimiter = ConcurrencyLimiter | AdaptiveConcurrencyLimiter;
+
+function isHeldLimiter(limiter: RateLimiter): limiter is HeldLimiter {
+  return limiter instanceof ConcurrencyLimiter || limiter instanceof AdaptiveConcurrencyLimiter;
+}
 
 /** An `acquire`, or a request through the inside door, as its caller sees it. */
 type Request = Pick<Call, "permits" | "controller" | "outcome" | "settled" | "lease">;
@@ -125,7 +138,7 @@ class Trial {
   }
 
   get limit(): number {
-    return this.limiter instanceof ConcurrencyLimiter ? this.limiter.permitLimit : LIMIT;
+    return isHeldLimiter(this.limiter) ? this.limiter.permitLimit : LIMIT;
   }
 
   fails(message: string): never {
@@ -183,10 +196,18 @@ class Trial {
 
   /** What is granted in answer to a call is within the limit as it is then. */
   #checkGrant({ isAcquired }: RateLimitLease): void {
-    if (!isAcquired || !(this.limiter instanceof ConcurrencyLimiter)) return;
-    const held = this.held.reduce((sum, one) => sum + one.held, 0);
+    if (!isAcquired || !isHeldLimiter(this.limiter)) return;
+    const { held } = this;
+    const { permitsHeld } = this;
+    // When nothing is held, an adaptive limiter grants what its limit has become too low for.
+    const isOnlyOne = this.limiter instanceof AdaptiveConcurrencyLimiter && held.at(-1)?.held === permitsHeld;
     // A sink must not throw: that would be somebody else's error.
-    if (held > this.limit) this.overGrant ??= `${held} held of ${this.limit} when more was granted`;
+    if (permitsHeld > this.limit && !isOnlyOne)
+      this.overGrant ??= `${permitsHeld} held of ${this.limit} when more was granted`;
+  }
+
+  get permitsHeld(): number {
+    return this.held.reduce((sum, one) => sum + one.held, 0);
   }
 
   giveBack(lease: RateLimitLease): void {
@@ -247,6 +268,7 @@ class Trial {
   release(): boolean {
     const oldest = this.held.shift();
     if (oldest === undefined) return false;
+    oldest.lease.report("success");
     oldest.lease.dispose();
     return true;
   }
@@ -278,8 +300,10 @@ class Trial {
 
   setLimit(): boolean {
     const { limiter } = this;
-    if (!(limiter instanceof ConcurrencyLimiter)) return false;
-    limiter.permitLimit = limiter.permitLimit === LIMIT ? 1 : LIMIT;
+    if (!isHeldLimiter(limiter)) return false;
+    const next = limiter.permitLimit === LIMIT ? 1 : LIMIT;
+    if (limiter instanceof ConcurrencyLimiter) limiter.permitLimit = next;
+    else (limiter.limit as SettableLimit).setLimit(next);
     return true;
   }
 
@@ -345,13 +369,14 @@ class Trial {
     if (is.totalSuccessfulLeases !== granted)
       this.fails(`${is.totalSuccessfulLeases} succeeded, ${granted} did`);
     if (is.totalFailedLeases !== refused) this.fails(`${is.totalFailedLeases} failed, ${refused} did`);
-    if (this.limiter instanceof ConcurrencyLimiter) {
-      const held = this.held.reduce((sum, one) => sum + one.held, 0);
+    const held = this.permitsHeld;
+    if (isHeldLimiter(this.limiter)) {
       if (free !== Math.max(0, this.limit - held))
         this.fails(`${held} held and ${free} free of ${this.limit}`);
     }
     const next = this.#next;
-    if (next !== undefined && now >= this.pausedUntil && next.permits <= free)
+    const isStuck = this.limiter instanceof AdaptiveConcurrencyLimiter && held === 0;
+    if (next !== undefined && now >= this.pausedUntil && (next.permits <= free || isStuck))
       this.fails(`${free} free, and one who wants ${next.permits} waits first in order`);
   }
 
