@@ -23,7 +23,7 @@ import {
 import { Samples } from "./samples.js";
 
 /** The most samples of a histogram between two collections, for each of its series. */
-export const MOST_SAMPLES = 64;
+const MOST_SAMPLES = 64;
 
 const SECOND_MS = 1000;
 

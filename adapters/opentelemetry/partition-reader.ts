@@ -5,7 +5,7 @@ import type { PartitionSeriesOptions } from "./options.js";
 import { ENDED, type Reader } from "./readers.js";
 
 /** What all partitions without a series of their own are called. */
-export const OTHER = "_other";
+const OTHER = "_other";
 const LONGEST_LABEL = 64;
 
 /** How a partition looked when it was last seen. */

@@ -25,7 +25,7 @@ import { ENDED, type Reader } from "./readers.js";
  */
 
 /** How many names a meter tells apart; more are a mistake, such as a limiter for each request. */
-export const MOST_NAMES = 256;
+const MOST_NAMES = 256;
 
 /** A limiter that is measured. It is held weakly: measuring keeps nothing alive. */
 export class Entry {

@@ -1,3 +1,4 @@
+import { readFileSync } from "node:fs";
 import { get } from "node:http";
 import { PrometheusExporter } from "@opentelemetry/exporter-prometheus";
 import { AggregationTemporality } from "@opentelemetry/sdk-metrics";
@@ -420,6 +421,35 @@ describe("partitions", () => {
       "limiter.requests acquired,a": 1,
       "partition.count": 0,
     });
+  });
+});
+
+describe("the guide", () => {
+  const page = readFileSync("docs/observability.md", "utf8");
+
+  it("has all instruments, with their kinds and units", () => {
+    const rows = [
+      ...page.matchAll(/^\| `((?:limiter|adaptive|codel|partition)\.[^`]+)` +\| (\w+) +\| `([^`]+)`/gm),
+    ];
+    const shown = rows.map(
+      ([, name, kind, unit]) => `headgate.${name} ${kind?.replace("updowncounter", "updown")} ${unit}`,
+    );
+    expect(shown.sort()).toEqual(INSTRUMENTS.map(({ name, kind, unit }) => `${name} ${kind} ${unit}`).sort());
+  });
+
+  it("asks Prometheus only for what there is", () => {
+    const suffixes = { counter: "_total", histogram: "_bucket", updown: "", gauge: "" };
+    const names = new Set(
+      INSTRUMENTS.map(({ name, kind }) => `${name.replaceAll(".", "_")}${suffixes[kind]}`),
+    );
+    const labels = new Set(SERIES.flatMap(({ attributes }) => Object.keys(attributes)));
+    for (const extra of ["headgate.limiter.name", "headgate.limiter.type"]) labels.add(extra);
+    for (const label of labels) names.add(label.replaceAll(".", "_"));
+    const asked = [...page.matchAll(/^```promql\n([\s\S]*?)^```$/gm)].flatMap(
+      ([, query = ""]) => query.match(/headgate_\w+/g) ?? [],
+    );
+    expect(asked.length).toBeGreaterThan(40);
+    expect(asked.filter((name) => !names.has(name))).toEqual([]);
   });
 });
 

@@ -223,6 +223,25 @@ describe("a value that is refused", () => {
     expect(told).toMatchObject(["instead", { reason: "limit_reached" }]);
   });
 
+  it("has its refused lease disposed, whatever becomes of it", () => {
+    const clock = new ManualClock();
+    const policies: OnRejected<string, string>[] = [
+      "drop",
+      "error",
+      "retryAfter",
+      () => ({ action: "drop" }),
+      () => ({ action: "replace", with: of("z") }),
+    ];
+    for (const onRejected of policies) {
+      const limiter = new LoggedLimiter(0);
+      const subscription = of("a")
+        .pipe(rateLimit(limiter, { onRejected, clock }))
+        .subscribe({ error: () => {} });
+      expect(limiter.log).toEqual(["dispose"]);
+      subscription.unsubscribe();
+    }
+  });
+
   it("is replaced in its place in concat order", () => {
     const limiter = new LoggedLimiter(0);
     const replacement = new Subject<string>();

@@ -1,5 +1,12 @@
 import { getEventListeners } from "node:events";
-import { ConcurrencyLimiter, PartitionedRateLimiter, type RateLimiter, RateLimitPartition } from "headgate";
+import {
+  type AcquireOptions,
+  ConcurrencyLimiter,
+  PartitionedRateLimiter,
+  type RateLimiter,
+  type RateLimitLease,
+  RateLimitPartition,
+} from "headgate";
 import {
   leased,
   limitConcurrency,
@@ -12,7 +19,7 @@ import { ManualClock } from "headgate/testing";
 import { EMPTY, from, merge, NEVER, of, range, Subject, throwError } from "rxjs";
 import { describe, expect, it } from "vitest";
 import { flush } from "../../support.js";
-import { SlowLimiter } from "./foreign.js";
+import { LoggedLimiter, SlowLimiter } from "./foreign.js";
 import { look, seen } from "./support.js";
 
 class CountedLimiter extends ConcurrencyLimiter {
@@ -240,6 +247,49 @@ describe("a limiter that knows only promises", () => {
       await flush();
     }
     expect([told, limiter.asked, limiter.free]).toEqual([["a", "b", "complete"], 2, 1000]);
+  });
+
+  it("may end the stream itself before it answers: what it grants then goes back, and nothing starts", async () => {
+    for (const isLate of [false, true]) {
+      const source = new Subject<number>();
+      class Ending extends LoggedLimiter {
+        protected override acquireCore(): RateLimitLease {
+          subscription.unsubscribe();
+          const lease = this.attemptAcquire();
+          return (isLate ? Promise.resolve(lease) : lease) as RateLimitLease;
+        }
+      }
+      const limiter = new Ending(1);
+      const subscription = source
+        .pipe(limitConcurrency(limiter, () => expect.unreachable("started")))
+        .subscribe();
+      source.next(1);
+      await flush();
+      expect([limiter.granted, limiter.disposed]).toEqual([1, 1]);
+    }
+  });
+
+  it("may have the source emit while it is asked: the order stays", async () => {
+    const source = new Subject<string>();
+    class Emitting extends SlowLimiter {
+      protected override acquireCore(permitCount: number, options: AcquireOptions): never {
+        if (this.asked === 0) {
+          this.asked += 1;
+          source.next("b");
+          source.next("c");
+        }
+        return super.acquireCore(permitCount, options);
+      }
+    }
+    const limiter = new Emitting();
+    const told: string[] = [];
+    source.pipe(limitConcurrency(limiter, (value) => of(value))).subscribe((value) => told.push(value));
+    source.next("a");
+    for (let i = 0; i < 3; i++) {
+      limiter.grant();
+      await flush();
+    }
+    expect(told).toEqual(["a", "b", "c"]);
   });
 
   it("ends the stream when it fails", async () => {
