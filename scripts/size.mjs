@@ -6,8 +6,11 @@ import { rolldown } from "rolldown";
 
 const dist = fileURLToPath(new URL("../dist/", import.meta.url));
 const limits = [
-  ["{ ConcurrencyLimiter }", "src/index.js", 9000],
-  ["* as all", "src/index.js", 16400],
+  ["{ ConcurrencyLimiter }", "src/index.js", 10400],
+  ["* as all", "src/index.js", 17900],
+  ["{ AdaptiveConcurrencyLimiter }", "src/adaptive/index.js", 16400],
+  ["* as all", "src/adaptive/index.js", 20000],
+  ["* as all", "adapters/simulator/index.js", 22000],
   ["* as all", "adapters/testing/index.js", 9100],
   ["* as all", "adapters/rxjs/index.js", 23000],
   ["* as all", "adapters/opentelemetry/index.js", 10600],

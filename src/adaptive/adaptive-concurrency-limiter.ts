@@ -3,6 +3,7 @@ import { type Inside, inside } from "../contract/inside.js";
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
 import { RateLimiter, request } from "../contract/rate-limiter.js";
 import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
+import { deliver } from "../queue/delivery.js";
 import { QueueSettings } from "../queue/queue-settings.js";
 import { type AdaptiveConcurrencyLimiterOptions, readAdaptiveOptions } from "./adaptive-options.js";
 import { BypassLimiter } from "./bypass-limiter.js";
@@ -63,13 +64,13 @@ export interface AdaptiveConcurrencyStatistics extends RateLimiterStatistics {
  * permits come back first, then the algorithm learns, then those who wait are served; all in the call of `dispose`.
  *
  * **When the limit falls**, nothing is taken away; new permits are granted once enough have come back. Nobody who waits is
- * refused for that. While nothing at all is in flight, a request gets what it wants even if the limit has become less than
- * that: otherwise it would wait without end.
+ * refused for that. While nothing at all is in flight, whoever is first of those who wait gets what they want, however much
+ * that is, and a newcomer what would have fitted before the limit fell: otherwise they would wait or be refused without end.
  *
  * **Shares.** `shares: { live: 0.7, batch: 0.3 }` divides the limit among kinds of work; `forShare("live")` is the limiter
  * for one of them. A share may use what is free of the whole limit, and can count on its own part even when others have
- * used the rest (see `shareRule`). Each share has a queue of its own, of `queueLimit` permits. Refusals say `share_exceeded`.
- * What is acquired from the limiter itself has the share `unknown`, which can count on nothing. Health checks and the like
+ * used the rest (see `shareRule`). Each share has a queue of its own, of `queueLimit` permits. Refusals say `share_exceeded`,
+ * or `queue_full`. What is acquired from the limiter itself has the share `unknown`, which can count on nothing. Health checks and the like
  * go through `forBypass()`.
  *
  * Costs two clock reads for each lease that reports, one for a lease that does not, none for a refusal. Sets no timer, unless
@@ -181,10 +182,11 @@ export class AdaptiveConcurrencyLimiter extends RateLimiter {
   }
 
   override getStatistics(): AdaptiveConcurrencyStatistics {
+    const whole = this.#whole.getStatistics();
     const { succeeded, failed, dropped, ignored, bypassed, permits, permitLimit, shares } = this.#inFlight;
     const named = shares.length > 1 ? shares : [];
     return Object.freeze({
-      ...this.#whole.getStatistics(),
+      ...whole,
       permitLimit,
       inFlight: permits,
       succeeded,
@@ -223,7 +225,8 @@ export class AdaptiveConcurrencyLimiter extends RateLimiter {
 
   protected override disposeCore(): void {
     this.#inFlight.dispose();
-    this.#delays.dispose();
+    this.#delays.close();
+    deliver();
   }
 
   /** @internal */

@@ -1,6 +1,5 @@
 import {
   checkChoice,
-  checkDuration,
   checkFunction,
   checkInteger,
   checkMethods,
@@ -55,14 +54,14 @@ export interface AdaptiveConcurrencyLimiterOptions extends Omit<ConcurrencyLimit
    * - `soft`, the default: it still gets its own part, so that more than the limit may be in flight for a while, at most by the
    *   sum of the parts.
    * - `hard`: nothing. In return, what others have not used of their parts is kept free for them, so that less than the limit
-   *   may be in use.
+   *   may be in use; and work without a share gets nothing at all where the parts come to the whole limit.
    */
   readonly shareRule?: "soft" | "hard" | undefined;
   /** How many refusals may be held back at a time, of all shares: 100 by default. */
   readonly maxDelayed?: number | undefined;
   /**
-   * Told of errors that nobody could catch: those of listeners, and of algorithms. Without it they are dropped; the limiter goes
-   * on in either case.
+   * Told of errors that nobody could catch: those of the algorithm, and of listeners to the default one (an algorithm that is
+   * given as `limit` has an option of its own for its listeners). Without it they are dropped; the limiter goes on in either case.
    */
   readonly onDiagnostic?: ((diagnostic: AdaptiveDiagnostic) => void) | undefined;
 }
@@ -96,6 +95,8 @@ interface ShareSettings {
 /** The same options, checked and complete, except for those of the queue. */
 export interface AdaptiveSettings {
   readonly limit: Limit;
+  /** The most that one request may ask for. */
+  readonly mostPermits: number;
   readonly shares: ReadonlyMap<string, ShareSettings>;
   readonly isHard: boolean;
   readonly maxDelayed: number;
@@ -108,13 +109,11 @@ export function readAdaptiveOptions(options: AdaptiveConcurrencyLimiterOptions):
   if (onDiagnostic !== undefined) checkFunction("options.onDiagnostic", onDiagnostic);
   checkChoice("options.shareRule", shareRule, SHARE_RULES);
   checkInteger("options.maxDelayed", maxDelayed, 0);
-  return {
-    shares: readShares(shares ?? {}),
-    isHard: shareRule === "hard",
-    maxDelayed,
-    onDiagnostic,
-    limit: readLimit(options, onDiagnostic),
-  };
+  const readings = { shares: readShares(shares), isHard: shareRule === "hard", maxDelayed, onDiagnostic };
+  const limit = readLimit(options, onDiagnostic);
+  const { maxLimit = Number.MAX_SAFE_INTEGER } = limit;
+  checkInteger("options.limit.maxLimit", maxLimit, 1);
+  return { ...readings, limit, mostPermits: maxLimit };
 }
 
 function readLimit(
@@ -139,9 +138,9 @@ function readLimit(
   return limit;
 }
 
-function readShares(shares: object): Map<string, ShareSettings> {
-  if (typeof shares !== "object" || shares === null || Array.isArray(shares)) {
-    throw wrongType("options.shares", "an object", shares);
+function readShares(shares: object = {}): Map<string, ShareSettings> {
+  if (typeof shares !== "object" || shares === null || Symbol.iterator in shares) {
+    throw wrongType("options.shares", "an object of shares by name", shares);
   }
   const read = new Map<string, ShareSettings>();
   let sum = 0;
@@ -152,10 +151,12 @@ function readShares(shares: object): Map<string, ShareSettings> {
         `${path} must have another name: "${UNKNOWN}" is all other work, and "" is no name.`,
       );
     }
+    if (typeof given === "string") throw wrongType(path, "a number from 0 to 1, or an object", given);
     if (typeof given !== "number") checkOptionNames(given, SHARE_OPTION_NAMES, path);
     const { share, rejectDelayMs = 0 } = typeof given === "number" ? { share: given } : given;
     checkNumber(`${path}.share`, share, "a number from 0 to 1", (n) => n >= 0 && n <= 1);
-    if (rejectDelayMs !== 0) checkDuration(`${path}.rejectDelayMs`, rejectDelayMs);
+    const allowed = "a finite number of milliseconds of at least 0";
+    checkNumber(`${path}.rejectDelayMs`, rejectDelayMs, allowed, (n) => n >= 0 && Number.isFinite(n));
     sum += share;
     read.set(name, { share, rejectDelayMs });
   }

@@ -223,13 +223,13 @@ export class AnchoredGradientLimit extends ObservableLimit {
     if (this.#phase === "drain") {
       if (startTime >= this.#probeAt || ++this.#drained >= LONGEST_DRAIN) this.#phase = "measure";
     } else if (this.#phase === "measure") {
-      this.#endProbe(rtt);
+      this.#endProbe(rtt, didDrop);
     } else {
       const isSaturated = inFlight >= this.limit;
       if (this.#isProbeDue() && isSaturated && this.estimated > this.#minLimit) {
         this.#beginProbe(startTime + rtt);
       } else {
-        this.#learn(rtt, isSaturated);
+        this.#learn(rtt, isSaturated, didDrop);
         this.#step(rtt, inFlight, didDrop);
       }
     }
@@ -270,9 +270,9 @@ export class AnchoredGradientLimit extends ObservableLimit {
     this.moveTo(Math.max(this.#minLimit, this.estimated * this.#probeFraction));
   }
 
-  #endProbe(rtt: number): void {
+  #endProbe(rtt: number, didDrop: boolean): void {
     this.#phase = "run";
-    if (rtt < this.#baseline) {
+    if (rtt < this.#baseline && !didDrop) {
       if (rtt < FAR_OFF * this.#baseline) {
         this.#windowsUntilProbe = Math.min(this.#windowsUntilProbe, this.#quickProbe);
       }
@@ -281,9 +281,11 @@ export class AnchoredGradientLimit extends ObservableLimit {
     this.moveTo(this.#saved);
   }
 
-  #learn(rtt: number, isSaturated: boolean): void {
+  #learn(rtt: number, isSaturated: boolean, didDrop: boolean): void {
     if (rtt > this.#maxHealthyRtt) return;
     const isLower = rtt < this.#baseline;
+    // Refusals come fast: they are no proof of how fast the work can be.
+    if (isLower && didDrop) return;
     const isWarm = this.#learned >= WARMUP;
     this.#isFrozen = isSaturated && !isLower && this.#learned > 0;
     if (!isWarm) this.#learned += 1;

@@ -1,5 +1,6 @@
+import type { AcquireOptions } from "../contract/acquire-options.js";
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
-import { RateLimiter } from "../contract/rate-limiter.js";
+import { RateLimiter, request } from "../contract/rate-limiter.js";
 import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
 import { NoLimiter } from "../limiters/no-limiter.js";
 import type { InFlight } from "./in-flight.js";
@@ -15,6 +16,7 @@ export class BypassLimiter extends RateLimiter {
   }
 
   override getStatistics(): RateLimiterStatistics {
+    this.#inFlight.checkUsable();
     return this.#free.getStatistics();
   }
 
@@ -28,7 +30,13 @@ export class BypassLimiter extends RateLimiter {
     return this.#free.attemptAcquire(permitCount);
   }
 
-  protected override acquireCore(permitCount: number): RateLimitLease {
-    return this.attemptAcquireCore(permitCount);
+  protected override acquireCore(
+    permitCount: number,
+    options: AcquireOptions,
+  ): RateLimitLease | Promise<RateLimitLease> {
+    this.#inFlight.checkUsable();
+    const { maxWaitMs = 0 } = options;
+    // Past its deadline, nobody gets through.
+    return maxWaitMs < 0 ? request(this.#free, permitCount, options) : this.attemptAcquireCore(permitCount);
   }
 }

@@ -1,5 +1,7 @@
 import { LimiterDisposedError } from "../contract/errors.js";
 import type { LeaseOutcome } from "../contract/outcome.js";
+import { checkFunction, checkInteger } from "../contract/validation.js";
+import { deliver } from "../queue/delivery.js";
 import type { QueueSettings } from "../queue/queue-settings.js";
 import type { Waiter } from "../queue/waiter.js";
 import { type AdaptiveSettings, UNKNOWN } from "./adaptive-options.js";
@@ -32,6 +34,10 @@ export class InFlight {
   readonly limit: Limit;
   /** The limit as it is followed: that of the algorithm, unless that has gone wrong. */
   permitLimit: number;
+  /** The highest limit so far. */
+  #highestLimit: number;
+  /** The most that one request may ask for. */
+  readonly mostPermits: number;
   /** Permits that are held, by all. */
   permits = 0;
   /** First of them all work that has no share. */
@@ -51,6 +57,8 @@ export class InFlight {
   constructor(settings: AdaptiveSettings, queueSettings: QueueSettings<Share>) {
     this.limit = settings.limit;
     this.permitLimit = settings.limit.limit;
+    this.#highestLimit = this.permitLimit;
+    this.mostPermits = settings.mostPermits;
     this.#isHard = settings.isHard;
     this.#onDiagnostic = settings.onDiagnostic;
     this.shares = [
@@ -66,11 +74,21 @@ export class InFlight {
       this.#follow();
       if (!this.#isLearning) this.#serve();
     });
+    checkFunction("the result of options.limit.onChange()", this.#unsubscribe);
   }
 
-  /** Whether nothing is held and something may be. */
-  get isUnused(): boolean {
-    return this.permits === 0 && this.permitLimit > 0;
+  /**
+   * Whether a share gets more than there is for it, since nothing will ever come back that it could wait for: when nothing at all
+   * is held; and, so that others cannot keep it out for ever, when it holds nothing itself and waits for more than the whole
+   * limit. A newcomer gets what would have fitted once, before the limit fell, and not more. By the hard rule, work without a
+   * share takes from nobody's part.
+   */
+  mayOverdraw(share: Share, permits: number, isWaiting: boolean): boolean {
+    if (this.permitLimit === 0 || (!isWaiting && permits > this.#highestLimit)) return false;
+    const isUnknown = this.#isShared && share === this.shares[0];
+    if (this.#isHard && isUnknown) return false;
+    if (this.permits === 0) return true;
+    return !this.#isHard && !isUnknown && isWaiting && share.held === 0 && permits > this.permitLimit;
   }
 
   /** Counts permits that a share has just taken from its queue. */
@@ -109,10 +127,22 @@ export class InFlight {
     if (this.#isDisposed) throw new LimiterDisposedError(LIMITER_NAME);
   }
 
+  /** Ends everything; nobody who waits is told before all of it has ended. */
   dispose(): void {
+    if (this.#isDisposed) return;
     this.#isDisposed = true;
-    this.#unsubscribe();
-    for (const share of this.shares) share.queue.dispose();
+    for (const share of this.shares) share.queue.close();
+    try {
+      this.#unsubscribe();
+    } catch (error) {
+      tellOf(this.#onDiagnostic, "limit_failed", error);
+    }
+  }
+
+  /** Serves who waits, when the pause of a share is over; those of others may be too. */
+  serveAfterPause(): void {
+    for (const { queue } of this.shares) queue.resume(undefined);
+    this.#serveShares();
   }
 
   #learn(outcome: LeaseOutcome, startTime: number, rtt: number, inFlight: number): void {
@@ -138,15 +168,18 @@ export class InFlight {
 
   /** Takes over the limit of the algorithm. */
   #follow(): void {
-    const { limit } = this.limit;
-    if (limit === this.permitLimit) return;
-    if (!Number.isSafeInteger(limit) || limit < 0) {
-      const error = new RangeError(`limit must be an integer from 0; got ${String(limit)}.`);
+    let limit: number;
+    try {
+      limit = this.limit.limit;
+      if (limit === this.permitLimit) return;
+      checkInteger("limit", limit, 0);
+    } catch (error) {
       tellOf(this.#onDiagnostic, "limit_failed", error);
       return;
     }
     const more = limit - this.permitLimit;
     this.permitLimit = limit;
+    this.#highestLimit = Math.max(this.#highestLimit, limit);
     if (this.#isShared) this.#divide();
     else this.shares[0].queue.available += more;
   }
@@ -154,9 +187,11 @@ export class InFlight {
   /** Tells each share what it may count on. */
   #divide(): void {
     for (const share of this.shares) {
-      // Work without a share can count on nothing.
-      share.permitLimit =
-        share === this.shares[0] ? 0 : Math.max(1, Math.ceil(this.permitLimit * share.fraction - ROUNDING));
+      // Work without a share can count on nothing, and nobody can on a limit of 0.
+      const isNothing = share === this.shares[0] || this.permitLimit === 0;
+      share.permitLimit = isNothing
+        ? 0
+        : Math.max(1, Math.ceil(this.permitLimit * share.fraction - ROUNDING));
     }
     this.#spread();
   }
@@ -175,14 +210,16 @@ export class InFlight {
     }
   }
 
-  /** Serves who can go now. */
+  /** Serves who can go now, and then tells them. */
   #serve(): void {
     if (this.#isShared) this.#serveShares();
     else this.shares[0].queue.offer();
+    deliver();
   }
 
   /** Serves of several shares first the one whose first waiter is first. */
   #serveShares(): void {
+    if (!this.shares.some((share) => share.queue.firstWaiter !== undefined)) return;
     const waiting = this.shares.filter((share) => share.queue.firstWaiter !== undefined);
     const order = this.shares[0].queue.settings.queueProcessingOrder;
     waiting.sort((a, b) => {

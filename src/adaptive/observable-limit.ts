@@ -51,7 +51,9 @@ interface Change {
 export abstract class ObservableLimit implements Limit {
   #estimated: number;
   #limit: number;
-  #registrations: readonly Registration[] = [];
+  readonly #registered = new Set<Registration>();
+  /** The same as a list that is never altered; undefined when it is out of date. */
+  #registrations: readonly Registration[] | undefined = [];
   #isTelling = false;
   readonly #waiting: Change[] = [];
   readonly #onDiagnostic: ((diagnostic: AdaptiveDiagnostic) => void) | undefined;
@@ -89,9 +91,10 @@ export abstract class ObservableLimit implements Limit {
   onChange(listener: (limit: number, previous: number) => void): () => void {
     checkFunction("listener", listener);
     const registration: Registration = { listener };
-    this.#registrations = [...this.#registrations, registration];
+    this.#registered.add(registration);
+    this.#registrations = undefined;
     return () => {
-      this.#registrations = this.#registrations.filter((one) => one !== registration);
+      if (this.#registered.delete(registration)) this.#registrations = undefined;
     };
   }
 
@@ -108,13 +111,15 @@ export abstract class ObservableLimit implements Limit {
     const limit = Math.trunc(estimated);
     if (limit === previous) return;
     this.#limit = limit;
-    if (this.#registrations.length === 0) return;
+    this.#registrations ??= [...this.#registered];
+    const registrations = this.#registrations;
+    if (registrations.length === 0) return;
     if (this.#isTelling) {
-      this.#waiting.push({ registrations: this.#registrations, limit, previous });
+      this.#waiting.push({ registrations, limit, previous });
       return;
     }
     this.#isTelling = true;
-    this.#tell(this.#registrations, limit, previous);
+    this.#tell(registrations, limit, previous);
     for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
       this.#tell(next.registrations, next.limit, next.previous);
     }

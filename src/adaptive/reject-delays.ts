@@ -13,13 +13,13 @@ import { SinkWaiter, type Waiter } from "../queue/waiter.js";
 export class RejectDelays implements BacklogOwner {
   readonly settings: QueueSettings<never>;
   readonly #most: number;
-  readonly #backlog: Backlog;
+  /** Made with the first. */
+  #backlog: Backlog | undefined = undefined;
   readonly #refusals = new Map<Waiter, RateLimitLease>();
 
   constructor(settings: QueueSettings<never>, most: number) {
     this.settings = settings;
     this.#most = most;
-    this.#backlog = new Backlog(this);
   }
 
   /** How many are held back now. */
@@ -35,6 +35,7 @@ export class RejectDelays implements BacklogOwner {
     sink: AcquireSink,
   ): RateLimitLease | AcquireTicket {
     if (this.#refusals.size >= this.#most) return refusal;
+    this.#backlog ??= new Backlog(this);
     const waiter = new SinkWaiter(0, 0, sink);
     this.#refusals.set(waiter, refusal);
     this.#backlog.add(waiter, signal, delayMs);
@@ -44,10 +45,10 @@ export class RejectDelays implements BacklogOwner {
 
   wake(): void {
     const now = this.settings.clock.now();
-    let waiter = this.#backlog.nextToExpire;
+    let waiter = this.#backlog?.nextToExpire;
     while (waiter !== undefined && waiter.deadline <= now) {
       this.#end(waiter);
-      waiter = this.#backlog.nextToExpire;
+      waiter = this.#backlog?.nextToExpire;
     }
     this.#setAlarm();
     deliver();
@@ -62,10 +63,10 @@ export class RejectDelays implements BacklogOwner {
     deliver();
   }
 
-  dispose(): void {
-    for (const waiter of this.#backlog.order.toArray()) this.#end(waiter);
+  /** Ends all of them; nobody is told yet. */
+  close(): void {
+    for (const waiter of [...this.#refusals.keys()]) this.#end(waiter);
     this.#setAlarm();
-    deliver();
   }
 
   #end(waiter: Waiter): void {
@@ -84,10 +85,11 @@ export class RejectDelays implements BacklogOwner {
 
   #remove(waiter: Waiter): void {
     this.#refusals.delete(waiter);
-    this.#backlog.remove(waiter);
+    this.#backlog?.remove(waiter);
   }
 
   #setAlarm(): void {
+    if (this.#backlog === undefined) return;
     const { alarm, nextToExpire } = this.#backlog;
     if (nextToExpire === undefined) alarm.clear();
     else alarm.set(nextToExpire.deadline);

@@ -11,6 +11,8 @@ import {
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
 import { promiseOf, RateLimiter } from "../contract/rate-limiter.js";
 import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
+import { checkDuration } from "../contract/validation.js";
+import { deliver } from "../queue/delivery.js";
 import type { RejectDelays } from "./reject-delays.js";
 import type { Share } from "./share.js";
 
@@ -52,7 +54,9 @@ export class ShareLimiter extends RateLimiter implements Inside {
   }
 
   pause(durationMs: number): void {
-    for (const share of this.#shown) share.queue.pause(durationMs);
+    checkDuration("durationMs", durationMs);
+    for (const share of this.#shown) share.queue.hold(durationMs);
+    deliver();
   }
 
   estimateWaitMs(permitCount = 1): number | undefined {
@@ -60,6 +64,8 @@ export class ShareLimiter extends RateLimiter implements Inside {
   }
 
   override getStatistics(): RateLimiterStatistics {
+    // The end of a pause serves who waits, of any share: that comes first.
+    for (const share of this.#shown) share.queue.getStatistics();
     const all = this.#shown.map((share) => share.queue.getStatistics());
     const sum = (name: keyof RateLimiterStatistics) => all.reduce((total, one) => total + one[name], 0);
     return Object.freeze({

@@ -20,9 +20,9 @@ export const WHOLE_ALGORITHM: PermitAlgorithm<Share> = {
     MetadataName.remaining.name,
   ],
   permitLimit: (share) => share.inFlight.permitLimit,
-  mostPermits: (share) => share.inFlight.limit.maxLimit ?? Number.MAX_SAFE_INTEGER,
+  mostPermits: (share) => share.inFlight.mostPermits,
   lend: (share, permits) => share.lend(permits),
-  isUnused: (share) => share.inFlight.isUnused,
+  mayOverdraw: (share, permits, isWaiting) => share.inFlight.mayOverdraw(share, permits, isWaiting),
   isIdle: (share) => share.held === 0,
 };
 
@@ -30,6 +30,7 @@ export const WHOLE_ALGORITHM: PermitAlgorithm<Share> = {
 export const SHARE_ALGORITHM: PermitAlgorithm<Share> = {
   ...WHOLE_ALGORITHM,
   refusalReason: "share_exceeded",
+  serveAfterPause: (share) => share.inFlight.serveAfterPause(),
 };
 
 /** One kind of work in an adaptive limiter: what it may count on, what it holds, and who waits. */

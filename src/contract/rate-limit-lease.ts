@@ -121,7 +121,10 @@ export abstract class RateLimitLease implements Disposable {
     void actualPermits;
   }
 
-  /** Undoes the acquisition, as far as it can be undone: `adjust(0)`, then `dispose()`. */
+  /**
+   * Undoes the acquisition, as far as it can be undone: `adjust(0)`, then `dispose()`. For limiters that learn, the work was not
+   * done, whatever has been reported: it counts as `ignored`.
+   */
   refund(): void {
     try {
       this.adjust(0);

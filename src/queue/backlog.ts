@@ -29,8 +29,8 @@ const ENOUGH_PERMITS = 10;
 let arrivals = 0;
 
 /**
- * Those who wait, and what can end their wait besides a permit: signals, deadlines, the end of a pause. It exists only once
- * somebody has waited or the limiter was paused, so that a limiter without that stays small.
+ * Those who wait, and what can end their wait besides a permit: signals, deadlines, the end of a pause. Made only once
+ * somebody waits or there is a pause, so that a limiter without that stays small.
  */
 export class Backlog {
   readonly #settings: QueueSettings;
@@ -44,7 +44,10 @@ export class Backlog {
   readonly alarm: Alarm;
   /** What sheds from a queue that stands too long, if that is wanted. */
   readonly codel: CodelControl | undefined;
-  pausedUntil = 0;
+  /** Since when each waits, for that. Kept apart, since it would make every waiter of every limiter larger. */
+  readonly #enqueuedAt: Map<Waiter, number> | undefined;
+  /** When the pause ends, or the last one ended. */
+  pausedUntil: number = Number.NEGATIVE_INFINITY;
   /** How much of the pause was left when somebody last looked. */
   pauseLeftMs = 0;
   isDraining = false;
@@ -65,6 +68,7 @@ export class Backlog {
     this.#onAbort = (watch) => owner.abort(watch);
     const { codel, clock } = owner.settings;
     this.codel = codel === undefined ? undefined : createCodel(codel, clock.now());
+    this.#enqueuedAt = codel === undefined ? undefined : new Map();
   }
 
   /** Whose deadline comes next. */
@@ -93,9 +97,20 @@ export class Backlog {
 
   remove(waiter: Waiter): void {
     this.order.remove(waiter);
+    this.#enqueuedAt?.delete(waiter);
     this.#deadlines.remove(waiter);
     const { watch } = waiter;
     if (watch?.remove(waiter) === true) this.#watches.delete(watch.signal);
+  }
+
+  /** Says since when somebody waits. */
+  noteWaiting(waiter: Waiter, now: number): void {
+    this.#enqueuedAt?.set(waiter, now);
+  }
+
+  /** Since when somebody has waited for permits: a pause is no wait for those. */
+  waitingSince(waiter: Waiter, now: number): number {
+    return Math.max(this.#enqueuedAt?.get(waiter) ?? now, this.pausedUntil);
   }
 
   /** Says that from now on somebody waits, after a time when nobody did. */

@@ -25,8 +25,9 @@ import { checkChoice, checkDuration, checkNumber, checkOptionNames } from "../co
  * How a queue that stands too long sheds: CoDel, "controlled delay".
  *
  * Once everybody who was served during `intervalMs` had waited for `targetMs` or more, some of those who wait are refused with
- * `codel`, oldest first, so that the others are served soon. A burst that is worked off in time loses nobody. The last waiter
- * is never shed.
+ * `codel`, oldest first, so that the others are served soon. A burst that is worked off in time loses nobody. Nobody is shed
+ * when there is nobody to be served instead: not the last who waits, and not while all who wait can be served. A pause is no
+ * wait. Estimates of a wait do not know who is going to be shed.
  *
  * @example
  * ```ts
@@ -109,7 +110,7 @@ export interface CodelControl {
    * @param remaining - How many wait behind it.
    */
   shouldShed(sojournMs: number, now: number, remaining: number): boolean;
-  /** Somebody could be served, and nobody waits. */
+  /** Nobody waits now, or did until now; somebody who comes is the first. */
   noteEmpty(now: number): void;
   /** Whether the queue is held to stand. */
   readonly isShedding: boolean;
@@ -290,9 +291,9 @@ export class IntervalMinimumCodel implements CodelControl {
     return true;
   }
 
-  /** Whoever comes now does not wait at all. */
+  /** A queue that nobody is in does not stand, and what was seen in an interval that is over says nothing about this one. */
   noteEmpty(now: number): void {
-    this.#startsInterval(0, now);
+    if (this.#startsInterval(0, now)) this.isShedding = false;
   }
 
   /** Takes in a wait: whether an interval starts with it. */

@@ -19,12 +19,14 @@ export interface PermitAlgorithm<Limiter> {
   /** The most permits that one request may ever ask for, where that is not `permitLimit`. */
   mostPermits?(limiter: Limiter): number;
   /**
-   * Whether nothing at all is held, and the first in line gets what it wants however much that is: nothing will ever come
-   * back that it could wait for.
+   * Whether a request for more than is available is granted all the same, since nothing that it could wait for will ever come
+   * back; left out where that cannot be. A newcomer is trusted less than somebody who is first of those who wait.
    */
-  isUnused?(limiter: Limiter): boolean;
+  mayOverdraw?(limiter: Limiter, permits: number, isWaiting: boolean): boolean;
   /** Whether nothing is held, where that is not told by `available` and `permitLimit`. */
   isIdle?(limiter: Limiter): boolean;
+  /** Serves who waits at the end of a pause, where the queue is one of several that share their permits. */
+  serveAfterPause?(limiter: Limiter): void;
   /** Makes the lease for permits that the queue has just taken off `available`. */
   lend(limiter: Limiter, permits: number): RateLimitLease;
   /**

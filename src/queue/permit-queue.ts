@@ -116,9 +116,9 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     }
   }
 
-  /** Serves who waits, when `available` has been changed from outside. */
+  /** Serves who waits, when `available` has been changed from outside. Nobody is told yet; the caller sees to that. */
   offer(): void {
-    if (this.#state !== OPEN && (this.#state & DISPOSED) === 0) this.drain();
+    if (this.#state !== OPEN && (this.#state & DISPOSED) === 0) this.#serve();
   }
 
   /** Who is served next. */
@@ -242,6 +242,12 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
   /** Grants nothing for a while. An earlier pause that lasts longer stays. */
   pause(durationMs: number): void {
     checkDuration("durationMs", durationMs);
+    this.hold(durationMs);
+    deliver();
+  }
+
+  /** The same; nobody is told yet of what comes of it. */
+  hold(durationMs: number): void {
     if ((this.#state & DISPOSED) !== 0) return;
     const now = this.settings.clock.now();
     this.#endPause(now);
@@ -250,7 +256,6 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     if ((this.#state & PAUSED) === 0 || until > this.#backlog.pausedUntil) this.#backlog.pausedUntil = until;
     this.#state |= PAUSED;
     this.#setAlarm(this.#backlog);
-    deliver();
   }
 
   /** Ends a pause that is over, and serves who can go then. */
@@ -260,12 +265,20 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
   }
 
   #endPause(now: number | undefined): void {
-    if ((this.#state & PAUSED) === 0) return;
+    if (!this.resume(now)) return;
+    const { algorithm } = this;
+    if (algorithm.serveAfterPause === undefined) this.#serve();
+    else algorithm.serveAfterPause(this.limiter);
+  }
+
+  /** Whether there was a pause, and it is over now. */
+  resume(now: number | undefined): boolean {
+    if ((this.#state & PAUSED) === 0) return false;
     const backlog = this.#backlog as Backlog;
     backlog.pauseLeftMs = waitFor(backlog.pausedUntil, now ?? this.settings.clock.now());
-    if (backlog.pauseLeftMs > 0) return;
+    if (backlog.pauseLeftMs > 0) return false;
     this.#state &= ~PAUSED;
-    this.#serve();
+    return true;
   }
 
   /** Serves who can go now, and tells them. */
@@ -280,7 +293,7 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     if (backlog === undefined || backlog.isDraining) return;
     // With nothing free there is nobody to serve. Once one waiter is served, those for 0 permits right behind it go
     // along, although it may have taken the last permit: "at least one was free" has been true for them.
-    if ((this.available > 0 || this.#isUnused) && (this.#state & (DISPOSED | PAUSED)) === 0) {
+    if (this.#hasAnything(backlog) && (this.#state & (DISPOSED | PAUSED)) === 0) {
       backlog.isDraining = true;
       const { availableAt } = this.algorithm;
       const { codel } = backlog;
@@ -292,9 +305,10 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
           this.#abandon(backlog, waiter.watch);
           continue;
         }
-        if (waiter.permits > this.available && !this.#isUnused) break;
+        if (waiter.permits > this.available && !this.#mayOverdraw(waiter.permits, true)) break;
+        const waitedMs = codel === undefined ? 0 : now - backlog.waitingSince(waiter, now);
         this.#leave(backlog, waiter);
-        if (codel?.shouldShed(now - waiter.enqueuedAt, now, backlog.order.count) === true) {
+        if (codel?.shouldShed(waitedMs, now, this.#servedInstead(backlog)) === true) {
           waiter.settle(this.#refuse("codel"));
           continue;
         }
@@ -306,6 +320,22 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
       if (served > 0 && availableAt === undefined) backlog.noteServed(served, this.clock.now());
     }
     this.#setAlarm(backlog);
+  }
+
+  /** Whether anybody who waits can get anything. */
+  #hasAnything({ order }: Backlog): boolean {
+    if (this.available > 0) return true;
+    return order.first !== undefined && this.#mayOverdraw(order.first.permits, true);
+  }
+
+  /**
+   * How many wait who would be served in place of somebody who is shed: none if all of them can be served anyway, or if the
+   * first of them wants more than is there.
+   */
+  #servedInstead({ order }: Backlog): number {
+    const { first } = order;
+    const isServed = first !== undefined && first.permits <= this.available;
+    return isServed && order.permits >= this.available ? order.count : 0;
   }
 
   /** The limit has changed: permits come or go, whoever waits for more than it is refused at once, and others are served. */
@@ -347,6 +377,12 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
   }
 
   dispose(): void {
+    this.close();
+    deliver();
+  }
+
+  /** Refuses those who wait, and all who come; nobody is told yet. */
+  close(): void {
     const backlog = this.#backlog;
     this.#state = DISPOSED;
     if (backlog === undefined) return;
@@ -356,7 +392,6 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
       backlog.refusedByDispose += 1;
       waiter.settle(new RefusedLease(this, "limiter_disposed"));
     }
-    deliver();
   }
 
   getStatistics(): RateLimiterStatistics {
@@ -431,8 +466,8 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     return this.algorithm.refusalReason ?? "limit_reached";
   }
 
-  get #isUnused(): boolean {
-    return this.algorithm.isUnused?.(this.limiter) === true;
+  #mayOverdraw(permits: number, isWaiting: boolean): boolean {
+    return this.algorithm.mayOverdraw?.(this.limiter, permits, isWaiting) === true;
   }
 
   get #queuedPermits(): number {
@@ -462,7 +497,7 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     if ((this.#state & PAUSED) !== 0) return false;
     if (permits === 0) return this.available > 0;
     return (
-      (permits <= this.available || this.#isUnused) &&
+      (permits <= this.available || this.#mayOverdraw(permits, false)) &&
       (this.#backlog === undefined || this.#backlog.order.goesFirst(priority))
     );
   }
@@ -550,13 +585,17 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
       // Only a release brings permits: how long that takes is learned, and with CoDel watched, from those who wait.
       const { codel } = backlog;
       const isFirst = backlog.order.isEmpty;
-      if (isFirst || codel !== undefined) waiter.enqueuedAt = this.clock.now();
-      if (isFirst) backlog.noteFirst(waiter.enqueuedAt);
-      if (isFirst) codel?.noteEmpty(waiter.enqueuedAt);
+      if (isFirst || codel !== undefined) {
+        const now = this.clock.now();
+        if (isFirst) backlog.noteFirst(now);
+        if (isFirst) codel?.noteEmpty(now);
+        backlog.noteWaiting(waiter, now);
+      }
     }
     backlog.add(waiter, signal, Math.min(maxWaitMs, this.settings.queueTimeoutMs));
     this.#state |= WAITING;
-    if (backlog.order.first === waiter || backlog.nextToExpire === waiter) this.#setAlarm(backlog);
+    if (backlog.order.first === waiter && this.#mayOverdraw(waiter.permits, true)) this.#serve();
+    else if (backlog.order.first === waiter || backlog.nextToExpire === waiter) this.#setAlarm(backlog);
     deliver();
   }
 

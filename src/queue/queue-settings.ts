@@ -152,7 +152,11 @@ export function shareSettings<Options extends object, Settings extends QueueSett
   return next;
 }
 
-function isSame<Settings extends object>(a: Settings, b: Settings): boolean {
-  for (const key in b) if (a[key] !== b[key]) return false;
-  return true;
+function isSame(a: object, b: object): boolean {
+  return Object.entries(b).every(([key, value]) => {
+    const other = optionValue(a, key);
+    // Each limiter has read its options of CoDel into an object of its own.
+    const isRead = key === "codel" && value !== undefined && other !== undefined;
+    return other === value || (isRead && isSame(other as object, value as object));
+  });
 }

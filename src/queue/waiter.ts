@@ -16,8 +16,6 @@ export abstract class Waiter {
   watch: SignalWatch | undefined = undefined;
   nextOnSignal: Waiter | undefined = undefined;
   previousOnSignal: Waiter | undefined = undefined;
-  /** When it began to wait; known where somebody looks at it. */
-  enqueuedAt = 0;
   /** When it gives up, by the limiter's clock; looked at only while `deadlinePlace` is not -1. */
   deadline = 0;
   deadlinePlace = -1;

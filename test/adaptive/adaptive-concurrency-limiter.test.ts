@@ -17,6 +17,7 @@ import {
 } from "headgate/adaptive";
 import { getLimiterState } from "headgate/testing";
 import { describe, expect, it } from "vitest";
+import { type AcquireSink, requestWith } from "../../src/internal.js";
 import { CountingClock, CountingController, flush, ManualClock, watch } from "../support.js";
 
 interface Sample {
@@ -337,7 +338,9 @@ describe("a limit that moves", () => {
     limit = wrong;
     for (const tell of listeners) tell();
     expect(limiter.permitLimit).toBe(3);
-    expect(told).toEqual([{ kind: "limit_failed", error: expect.any(RangeError) }]);
+    expect(told).toEqual([
+      { kind: "limit_failed", error: expect.any(typeof wrong === "number" ? RangeError : TypeError) },
+    ]);
     limit = 5;
     for (const tell of listeners) tell();
     expect(limiter.getStatistics()).toMatchObject({ permitLimit: 5, currentAvailablePermits: 5 });
@@ -707,11 +710,15 @@ describe("the options of an adaptive limiter", () => {
     [{ limit, initialLimit: 5 }, TypeError, /options.initialLimit must be left out when limit is given/],
     [{ initialLimit: 0 }, RangeError, /options.initialLimit must be/],
     [{ minLimit: 50, maxLimit: 10 }, RangeError, /options.minLimit must be/],
-    [{ shares: [0.5] }, TypeError, /options.shares must be an object; got an array/],
+    [{ shares: [0.5] }, TypeError, /options.shares must be an object of shares by name; got an array/],
     [{ shares: { unknown: 0.5 } }, RangeError, /options.shares\["unknown"\] must have another name/],
     [{ shares: { a: 1.5 } }, RangeError, /options.shares\["a"\].share must be a number from 0 to 1; got 1.5/],
     [{ shares: { a: Number.NaN } }, RangeError, /options.shares\["a"\].share must be/],
-    [{ shares: { a: "0.5" } }, TypeError, /options.shares\["a"\] must be an object/],
+    [
+      { shares: { a: "0.5" } },
+      TypeError,
+      /options.shares\["a"\] must be a number from 0 to 1, or an object; got "0.5"/,
+    ],
     [{ shares: { a: { part: 1 } } }, TypeError, /options.shares\["a"\].part is not an option/],
     [{ shares: { a: 0.6, b: 0.5 } }, RangeError, /The sum of options.shares must be 1 at most; got 1.1/],
     [
@@ -751,5 +758,190 @@ describe("an adaptive limiter in a chain", () => {
     expect(chain.attemptAcquire().isAcquired).toBe(false);
     expect(limiter.getStatistics()).toMatchObject({ ignored: 1, inFlight: 0 });
     expect(limit.samples).toEqual([]);
+  });
+});
+
+describe("what a review found: an adaptive limiter", () => {
+  it("grants a newcomer what would have fitted before the limit fell, and no more, when nothing is held", () => {
+    const { limit, limiter } = setUp(10);
+    expect(limiter.attemptAcquire(11).reason).toBe("limit_reached");
+    limit.setLimit(4);
+    expect(limiter.attemptAcquire(11).reason).toBe("limit_reached");
+    hold(limiter, 10);
+  });
+
+  it("grants whoever waits first what they want when nothing is held, however much", async () => {
+    const { limiter } = setUp(4, { queueLimit: 100 });
+    const lease = hold(limiter);
+    const waiting = watch(limiter.acquire(50));
+    lease.dispose();
+    await flush();
+    expect(waiting.value.isAcquired).toBe(true);
+    waiting.value.dispose();
+    const alone = watch(limiter.acquire(50));
+    await flush();
+    expect(alone.value.isAcquired).toBe(true);
+  });
+
+  it("lets others not keep a share out for ever, whose first waiter wants more than the limit", async () => {
+    const { limit, limiter } = setUp(10, { shares: { a: 0.5, b: 0.5 }, queueLimit: 20 });
+    const [a, b] = [limiter.forShare("a"), limiter.forShare("b")];
+    const held = hold(b);
+    const [holding, heavy, light] = [hold(a, 5), watch(a.acquire(8)), watch(a.acquire(1))];
+    limit.setLimit(6);
+    holding.dispose();
+    await flush();
+    expect(heavy.value.isAcquired).toBe(true);
+    expect(light.state).toBe("pending");
+    heavy.value.dispose();
+    await flush();
+    expect(light.value.isAcquired).toBe(true);
+    held.dispose();
+  });
+
+  it("keeps the parts of others free by the hard rule, also when nothing is held", () => {
+    const { limiter } = setUp(10, { shares: { a: 0.7, b: 0.3 }, shareRule: "hard" });
+    expect(limiter.attemptAcquire(10).reason).toBe("share_exceeded");
+    expect(limiter.attemptAcquire(1).reason).toBe("share_exceeded");
+    hold(limiter.forShare("a"), 7);
+    hold(limiter.forShare("b"), 3);
+  });
+
+  it("has no permits for shares either while its limit is 0", () => {
+    const { limit, limiter } = setUp(5, { shares: { a: 0.5 } });
+    limit.setLimit(0);
+    expect(limiter.forShare("a").attemptAcquire().isAcquired).toBe(false);
+    expect(limiter.getStatistics().shares.get("a")?.permitLimit).toBe(0);
+  });
+
+  it("tells nobody before those of all shares have been served who can be", async () => {
+    const { limit, limiter } = setUp(2, { shares: { a: 0, b: 0 }, queueLimit: 5 });
+    hold(limiter, 2);
+    const [a, b] = [limiter.forShare("a"), limiter.forShare("b")];
+    hold(a);
+    hold(b);
+    const told: string[] = [];
+    const sink = (name: string, act: () => void): AcquireSink => ({
+      settled: (lease) => {
+        told.push(`${name} ${lease.isAcquired}`);
+        act();
+      },
+      failed: () => told.push(`${name} failed`),
+    });
+    const greedy = () => told.push(`greedy ${limiter.attemptAcquire().isAcquired}`);
+    requestWith(a, 1, {}, sink("a", greedy));
+    requestWith(
+      b,
+      1,
+      {},
+      sink("b", () => undefined),
+    );
+    limit.setLimit(6);
+    expect(told).toEqual(["a true", "greedy false", "b true"]);
+  });
+
+  it("serves whoever has waited longest of all shares when a pause of all ends", async () => {
+    const { clock, limiter } = setUp(3, { shares: { a: 0, b: 0 }, queueLimit: 5 });
+    hold(limiter.forShare("a"));
+    hold(limiter.forShare("b"));
+    limiter.pause(100);
+    const older = watch(limiter.forShare("b").acquire());
+    const younger = watch(limiter.forShare("a").acquire());
+    // The timers are late, and it is the younger one's share that is asked first.
+    clock.set(100);
+    expect(limiter.forShare("a").attemptAcquire().isAcquired).toBe(false);
+    await flush();
+    expect([older.state, younger.state]).toEqual(["fulfilled", "pending"]);
+  });
+
+  it("shows one moment in its statistics, also when a pause has just ended", () => {
+    const { clock, limiter } = setUp(2, { queueLimit: 5 });
+    limiter.pause(100);
+    void limiter.acquire();
+    clock.set(150);
+    const { inFlight, currentAvailablePermits, currentQueuedCount } = limiter.getStatistics();
+    expect({ inFlight, currentAvailablePermits, currentQueuedCount }).toEqual({
+      inFlight: 1,
+      currentAvailablePermits: 1,
+      currentQueuedCount: 0,
+    });
+  });
+
+  it("ends all waits when it is disposed, whatever its algorithm does then", async () => {
+    const told: AdaptiveDiagnostic[] = [];
+    const onChange = () => () => {
+      throw new Error("cannot leave");
+    };
+    const limiter = new AdaptiveConcurrencyLimiter({
+      limit: { limit: 1, onSample() {}, onChange },
+      queueLimit: 5,
+      onDiagnostic: (one) => told.push(one),
+    });
+    hold(limiter);
+    const waiting = watch(limiter.acquire());
+    limiter.dispose();
+    limiter.dispose();
+    await flush();
+    expect(waiting.value.reason).toBe("limiter_disposed");
+    expect(told).toEqual([{ kind: "limit_failed", error: new Error("cannot leave") }]);
+    expect(() => limiter.attemptAcquire()).toThrow(/has been disposed/);
+  });
+
+  it("serves who waits when the limit cannot be read", async () => {
+    let isBroken = false;
+    const told: AdaptiveDiagnostic[] = [];
+    const limiter = new AdaptiveConcurrencyLimiter({
+      limit: {
+        get limit() {
+          if (isBroken) throw new Error("no limit today");
+          return 1;
+        },
+        onSample() {},
+        onChange: () => () => undefined,
+      },
+      queueLimit: 5,
+      onDiagnostic: (one) => told.push(one),
+    });
+    const lease = hold(limiter);
+    const waiting = watch(limiter.acquire());
+    isBroken = true;
+    lease.report("success");
+    lease.dispose();
+    await flush();
+    expect(waiting.value.isAcquired).toBe(true);
+    expect(told).toEqual([{ kind: "limit_failed", error: new Error("no limit today") }]);
+  });
+
+  it.each([
+    [
+      { limit: { limit: 1, onSample() {}, onChange() {} } },
+      TypeError,
+      /the result of options.limit.onChange\(\) must be/,
+    ],
+    [
+      { limit: { limit: 1, maxLimit: Number.NaN, onSample() {}, onChange() {} } },
+      RangeError,
+      /options.limit.maxLimit/,
+    ],
+    [
+      { limit: { limit: 1, maxLimit: "5", onSample() {}, onChange() {} } },
+      TypeError,
+      /options.limit.maxLimit/,
+    ],
+    [{ shares: new Map([["live", 0.7]]) }, TypeError, /options.shares must be an object of shares by name/],
+    [{ shares: null }, TypeError, /options.shares must be an object of shares by name; got null/],
+  ])("refuses %o", (options, kind, message) => {
+    const make = () => new AdaptiveConcurrencyLimiter(options as never);
+    expect(make).toThrow(kind);
+    expect(make).toThrow(message);
+  });
+
+  it("lets nobody past their deadline through its bypass, and shows nothing of it after dispose", async () => {
+    const { limiter } = setUp(1);
+    const bypass = limiter.forBypass();
+    expect((await bypass.acquire({ maxWaitMs: -1 })).reason).toBe("deadline_expired");
+    expect(limiter.getStatistics().bypassed).toBe(0);
+    limiter.dispose();
+    expect(() => bypass.getStatistics()).toThrow(/has been disposed/);
   });
 });

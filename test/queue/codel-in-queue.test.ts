@@ -1,9 +1,14 @@
 import { ConcurrencyLimiter, type ConcurrencyLimiterOptions, type RateLimitLease } from "headgate";
 import { AdaptiveConcurrencyLimiter, FixedLimit } from "headgate/adaptive";
 import { describe, expect, it } from "vitest";
-import { CountingController, flush, ManualClock, watch } from "../support.js";
+import { CountingController, flush, ManualClock, type Watched, watch } from "../support.js";
 
 type Form = "intervalMinimum" | "controlLaw";
+
+/** The lease of whoever was granted one last. */
+function lastGranted(asked: readonly Watched<RateLimitLease>[]): RateLimitLease | undefined {
+  return asked.filter((one) => one.state === "fulfilled" && one.value.isAcquired).at(-1)?.value;
+}
 
 /** A limiter with one permit, held by the caller. */
 function setUp(form: Form, options: Partial<ConcurrencyLimiterOptions> = {}) {
@@ -96,7 +101,7 @@ describe.each(["intervalMinimum", "controlLaw"] as const)("a queue with codel, %
       held.dispose();
       expect(limiter.getStatistics().totalSuccessfulLeases).toBe(before + 1);
       await flush();
-      held = asked.findLast((one) => one.state === "fulfilled" && one.value.isAcquired)?.value ?? held;
+      held = lastGranted(asked) ?? held;
     }
     const shed = asked.filter((one) => one.state === "fulfilled" && one.value.reason === "codel").length;
     expect(shed).toBeGreaterThan(0);
@@ -109,7 +114,91 @@ describe.each(["intervalMinimum", "controlLaw"] as const)("a queue with codel, %
   });
 });
 
+describe.each(["intervalMinimum", "controlLaw"] as const)("codel, %s, after the queue has stood", (form) => {
+  /** A limiter whose queue has stood for long, with so many who wait, and one permit held. */
+  async function standing(waiting: number, options: Partial<ConcurrencyLimiterOptions> = {}) {
+    const { clock, limiter, lease } = setUp(form, options);
+    let held = lease;
+    const asked: Watched<RateLimitLease>[] = [];
+    const ask = (permits = 1) => asked.push(watch(limiter.acquire(permits)));
+    for (let i = 0; i < 30; i++) {
+      ask();
+      ask();
+      clock.advance(20);
+      held.dispose();
+      await flush();
+      held = lastGranted(asked) ?? held;
+    }
+    while (limiter.getStatistics().currentQueuedCount < waiting) ask();
+    clock.advance(200);
+    return { clock, limiter, held, asked, ask };
+  }
+
+  const shedOf = (asked: readonly Watched<RateLimitLease>[]) =>
+    asked.filter((one) => one.state === "fulfilled" && one.value.reason === "codel").length;
+
+  it("sheds nobody when all who wait can be served", async () => {
+    const { limiter, asked } = await standing(15);
+    const before = shedOf(asked);
+    limiter.permitLimit = 1000;
+    await flush();
+    expect(shedOf(asked)).toBe(before);
+    expect(limiter.getStatistics().currentQueuedCount).toBe(0);
+  });
+
+  it("sheds nobody for the sake of somebody who wants more than is there", async () => {
+    const { limiter, held, asked, ask, clock } = await standing(0, { permitLimit: 3 });
+    while (limiter.attemptAcquire().isAcquired);
+    limiter.permitLimit = 3;
+    const before = shedOf(asked);
+    const waiting = limiter.getStatistics().currentQueuedCount;
+    if (waiting === 0) ask();
+    ask(3);
+    clock.advance(500);
+    const granted = limiter.getStatistics().totalSuccessfulLeases;
+    held.dispose();
+    await flush();
+    expect(limiter.getStatistics().totalSuccessfulLeases).toBeGreaterThan(granted);
+    expect(shedOf(asked)).toBeLessThanOrEqual(before + Math.max(0, waiting - 1));
+  });
+
+  it("has forgotten it once nobody has waited for a while, and takes a burst for one", async () => {
+    const { clock, limiter, held, asked } = await standing(0);
+    held.dispose();
+    limiter.permitLimit = 1000;
+    await flush();
+    limiter.permitLimit = 1;
+    for (const one of asked) if (one.state === "fulfilled") one.value.dispose();
+    clock.advance(3_600_000);
+    let busy = limiter.attemptAcquire();
+    const burst = Array.from({ length: 5 }, () => watch(limiter.acquire()));
+    for (const one of burst) {
+      clock.advance(15);
+      busy.dispose();
+      await flush();
+      expect(one.value.isAcquired).toBe(true);
+      busy = one.value;
+    }
+  });
+});
+
 describe("codel", () => {
+  it("does not take a pause for a queue that stands", async () => {
+    const { clock, limiter, lease } = setUp("intervalMinimum", { permitLimit: 2 });
+    lease.dispose();
+    limiter.pause(5000);
+    const asked = Array.from({ length: 40 }, () => watch(limiter.acquire()));
+    clock.advance(5000);
+    await flush();
+    // Worked off in 140 ms, which is less than it takes to be sure.
+    for (let i = 0; i < 20; i++) {
+      clock.advance(7);
+      for (const one of asked) if (one.state === "fulfilled") one.value.dispose();
+      await flush();
+    }
+    expect(asked.map((one) => one.value.isAcquired)).toEqual(asked.map(() => true));
+  });
+
   it("works in an adaptive limiter, and in each of its shares", async () => {
     const clock = new ManualClock();
     const limiter = new AdaptiveConcurrencyLimiter({
@@ -126,7 +215,7 @@ describe("codel", () => {
       clock.advance(60);
       held.dispose();
       await flush();
-      held = asked.findLast((one) => one.state === "fulfilled" && one.value.isAcquired)?.value ?? held;
+      held = lastGranted(asked) ?? held;
     }
     expect(
       asked.filter((one) => one.state === "fulfilled" && one.value.reason === "codel").length,

@@ -229,7 +229,7 @@ describe("the minimum of each interval", () => {
     codel.shouldShed(50, 1, 9);
     expect(codel.isShedding).toBe(false);
     codel.noteEmpty(102);
-    expect([codel.isShedding, codel.intervalEnd]).toEqual([true, 202]);
+    expect([codel.isShedding, codel.intervalEnd]).toEqual([false, 202]);
   });
 });
 

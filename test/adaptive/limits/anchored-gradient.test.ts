@@ -159,3 +159,35 @@ describe("the gradient", () => {
     expect(limit.limit).toBe(20);
   });
 });
+
+describe("windows in which work was dropped", () => {
+  const baselineOf = (limit: AnchoredGradientLimit) => limit.describe()["baselineRttMs"];
+
+  /** A limit that has learned that work takes 100 ms. */
+  function warm(quickProbe: number): AnchoredGradientLimit {
+    const limit = new AnchoredGradientLimit({ initialLimit: 50, maxLimit: 50, quickProbe, random: () => 0 });
+    for (let i = 0; i < 12; i++) limit.onSample(i * 1000, 100, limit.limit, "success");
+    expect(baselineOf(limit)).toBe(100);
+    return limit;
+  }
+
+  it("do not lower the baseline, since refusals come fast", () => {
+    const limit = warm(1000);
+    for (let i = 12; i < 30; i++) limit.onSample(i * 1000, 1, limit.limit, "dropped");
+    expect(baselineOf(limit)).toBe(100);
+    limit.onSample(30_000, 50, limit.limit, "success");
+    expect(baselineOf(limit)).toBeLessThan(100);
+  });
+
+  it("are no measurement at the end of a probe", () => {
+    const limit = warm(12);
+    limit.onSample(12_000, 100, limit.limit, "success");
+    expect(limit.describe()["phase"]).toBe("drain");
+    limit.onSample(13_000, 100, 1, "success");
+    expect(limit.describe()["phase"]).toBe("measure");
+    limit.onSample(14_000, 1, 1, "dropped");
+    expect(limit.describe()["phase"]).toBe("run");
+    expect(baselineOf(limit)).toBe(100);
+    expect(limit.limit).toBe(50);
+  });
+});

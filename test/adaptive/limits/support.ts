@@ -44,7 +44,7 @@ export function readVectors<File = { readonly cases: readonly VectorCase[] }>(na
 }
 
 /** The numbers in turn, the last one for ever. */
-export function replay(numbers: readonly number[]): () => number {
+function replay(numbers: readonly number[]): () => number {
   let next = 0;
   return () => numbers[Math.min(next++, numbers.length - 1)] as number;
 }
