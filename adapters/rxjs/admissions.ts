@@ -1,10 +1,12 @@
 import { type Clock, type RateLimitLease, RateLimitRejectedError } from "headgate";
 import { type ObservableInput, type Subscriber, type Subscription, UnsubscriptionError } from "rxjs";
-import { captureContext, checkNumber, isLease, wrongType } from "../../src/internal.js";
+import { captureContext, isLease, wrongType } from "../../src/internal.js";
 import { BufferOverflowError } from "./buffer-overflow-error.js";
 import type { Door } from "./doors.js";
-import { Lane, type LaneOwner, WaitingValue, WaitingValues } from "./lanes.js";
-import type { OverflowChoice, RejectedAction } from "./options.js";
+import { Lane, type LaneOwner, ReadyLanes, WaitingValue, WaitingValues } from "./lanes.js";
+import type { OverflowChoice } from "./options.js";
+import { actionFor } from "./rejected-actions.js";
+import { Retries } from "./retries.js";
 import { OVERFLOW_CHOICES, type Rules } from "./rules.js";
 
 /*
@@ -40,10 +42,8 @@ export abstract class Admissions<T, R> implements LaneOwner<T> {
   /** The lanes in which values wait, by key, where they have keys. */
   readonly #lanes = new Map<unknown, Lane<T>>();
   readonly #waiting = new WaitingValues<T>();
-  #firstReady: Lane<T> | undefined = undefined;
-  #lastReady: Lane<T> | undefined = undefined;
-  /** Lanes whose limiter did not say when to come back: what this stream gives back may be what they need. */
-  readonly #hopeful = new Set<Lane<T>>();
+  readonly #ready = new ReadyLanes<T>();
+  readonly #retries: Retries<T>;
   #source: Subscription | undefined = undefined;
   #index = 0;
   #used = 0;
@@ -63,6 +63,10 @@ export abstract class Admissions<T, R> implements LaneOwner<T> {
     this.#door = door;
     this.#clock = rules.clockOf(door.clock);
     this.#resourceOf = resourceOf;
+    this.#retries = new Retries(rules.retry, this.#clock, (lane) => {
+      this.#ready.add(lane);
+      this.#run();
+    });
     this.#laneKey = laneKeyOf(rules, door, resourceOf !== undefined);
     this.#only = this.#laneKey === undefined ? new Lane<T>(this, undefined) : undefined;
     rules.signal?.addEventListener("abort", this.#abort);
@@ -199,8 +203,8 @@ export abstract class Admissions<T, R> implements LaneOwner<T> {
 
   /** Goes on after work has ended and its lease has gone back. */
   protected resume(laneKey: unknown): void {
-    if (this.#only?.first !== undefined) this.#markReady(this.#only);
-    if (this.#hopeful.size > 0) this.#wakeHopeful(laneKey);
+    if (this.#only?.first !== undefined) this.#ready.add(this.#only);
+    this.#hurry(laneKey);
     this.#run();
   }
 
@@ -213,7 +217,7 @@ export abstract class Admissions<T, R> implements LaneOwner<T> {
     if (this.#isRunning) return;
     this.#isRunning = true;
     while (!this.#isClosed) {
-      const lane = this.#takeReady();
+      const lane = this.#ready.take();
       if (lane !== undefined) this.#askForFirst(lane);
       else if (this.#waiting.count > 0 || this.#isSourceDone || !this.pull()) break;
     }
@@ -325,16 +329,23 @@ export abstract class Admissions<T, R> implements LaneOwner<T> {
     lease: RateLimitLease,
     permitCount = 0,
   ): void {
-    if (this.#isClosed) {
-      lease.refund();
-    } else if (!lease.isAcquired) {
-      this.#refused(lane, waiting, value, index, resource, lease);
-    } else {
-      if (lane.refusals > 0 && this.#hopeful.size > 0) this.#wakeHopeful(lane.key);
-      this.#leave(lane, waiting);
-      const run = waiting?.runInContext;
-      if (run === undefined) this.go(value, index, lease, permitCount, lane.key);
-      else run(() => this.go(value, index, lease, permitCount, lane.key));
+    try {
+      if (this.#isClosed) {
+        lease.refund();
+      } else if (!lease.isAcquired) {
+        this.#refused(lane, waiting, value, index, resource, lease);
+      } else {
+        // There may be another permit where this one came from.
+        if (lane.refusals > 0) this.#hurry(lane.key);
+        this.#leave(lane, waiting);
+        const run = waiting?.runInContext;
+        if (run === undefined) this.go(value, index, lease, permitCount, lane.key);
+        else run(() => this.go(value, index, lease, permitCount, lane.key));
+      }
+    } catch (error) {
+      // What the end of the stream throws is for whoever ended it.
+      if (this.#isClosed) throw error;
+      this.fail(error);
     }
   }
 
@@ -365,7 +376,7 @@ export abstract class Admissions<T, R> implements LaneOwner<T> {
       this.#waiting.addFirst(waiting);
     } else {
       this.#waiting.add(waiting);
-      if (lane.first === waiting) this.#markReady(lane);
+      if (lane.first === waiting) this.#ready.add(lane);
     }
     return waiting;
   }
@@ -401,29 +412,11 @@ export abstract class Admissions<T, R> implements LaneOwner<T> {
   #leave(lane: Lane<T>, waiting: WaitingValue<T> | undefined): void {
     if (waiting !== undefined) {
       lane.stop();
-      this.#hopeful.delete(lane);
+      this.#retries.forget(lane);
       this.#waiting.removeFirst(waiting);
     }
-    if (lane.first !== undefined) this.#markReady(lane);
+    if (lane.first !== undefined) this.#ready.add(lane);
     else if (this.#lanes.size > 0 && this.#lanes.get(lane.key) === lane) this.#lanes.delete(lane.key);
-  }
-
-  #markReady(lane: Lane<T>): void {
-    if (lane.isReady) return;
-    lane.isReady = true;
-    if (this.#lastReady === undefined) this.#firstReady = lane;
-    else this.#lastReady.nextReady = lane;
-    this.#lastReady = lane;
-  }
-
-  #takeReady(): Lane<T> | undefined {
-    const lane = this.#firstReady;
-    if (lane === undefined) return undefined;
-    this.#firstReady = lane.nextReady;
-    if (this.#firstReady === undefined) this.#lastReady = undefined;
-    lane.nextReady = undefined;
-    lane.isReady = false;
-    return lane;
   }
 
   #refused(
@@ -434,10 +427,10 @@ export abstract class Admissions<T, R> implements LaneOwner<T> {
     resource: unknown,
     lease: RateLimitLease,
   ): void {
-    const policy = this.rules.onRejected;
+    const { onRejected, retry } = this.rules;
     const { reason, retryAfterMs } = lease;
-    const isDead = reason === "limiter_disposed";
-    if (policy === "drop" && !isDead) {
+    // Nobody looks at what is dropped, so it costs little.
+    if (onRejected === "drop" && reason !== "limiter_disposed") {
       lease.dispose();
       this.#leave(lane, waiting);
       return;
@@ -445,83 +438,27 @@ export abstract class Admissions<T, R> implements LaneOwner<T> {
     const attempt = lane.refusals + 1;
     const metadata: ReadonlyMap<string, unknown> = new Map(lease.getAllMetadata());
     lease.dispose();
-    let action: RejectedAction<R> = {
-      action: typeof policy === "string" && policy !== "retryAfter" ? "error" : "retry",
-    };
-    if (typeof policy === "function") {
-      try {
-        action = checkAction(policy({ value, index, attempt, reason, retryAfterMs, metadata }));
-      } catch (error) {
-        this.fail(error);
-        return;
-      }
-    }
+    const rejection = { value, index, attempt, reason, retryAfterMs, metadata };
+    const action = actionFor(onRejected, rejection, retry.maxAttempts);
     if (this.#isClosed) return;
-    const isLast = attempt >= this.rules.retry.maxAttempts;
-    if (action.action === "replace") {
-      this.#leave(lane, waiting);
-      this.replace(action.with);
-    } else if (action.action === "error") {
-      this.fail(action.error ?? new RateLimitRejectedError({ reason, retryAfterMs, metadata }));
-    } else if (isDead || (action.action === "retry" && isLast)) {
-      this.fail(new RateLimitRejectedError({ reason, retryAfterMs, metadata }));
-    } else if (action.action === "drop") {
-      this.#leave(lane, waiting);
-    } else {
+    if (action.action === "error") {
+      this.fail(action.error ?? new RateLimitRejectedError(rejection));
+    } else if (action.action === "retry") {
       const kept = waiting ?? this.#wait(lane, value, index, resource, true);
-      if (kept !== undefined) this.#retryLater(lane, kept, action.delayMs, retryAfterMs);
+      if (kept !== undefined) this.#retries.later(kept, action.delayMs, retryAfterMs);
+    } else {
+      this.#leave(lane, waiting);
+      if (action.action === "replace") this.replace(action.with);
     }
-  }
-
-  /** Has the first value of a lane ask again after a while. */
-  #retryLater(
-    lane: Lane<T>,
-    waiting: WaitingValue<T>,
-    delayMs: number | undefined,
-    retryAfterMs: number | undefined,
-  ): void {
-    const { fallbackDelayMs, maxDelayMs, jitter, random } = this.rules.retry;
-    const wantedMs = retryAfterMs ?? fallbackDelayMs * 2 ** lane.refusals;
-    const waitMs = delayMs ?? Math.min(wantedMs, maxDelayMs) * (1 + jitter * random());
-    waiting.runInContext ??= captureContext();
-    lane.refusals += 1;
-    if (delayMs === undefined && retryAfterMs === undefined) this.#hopeful.add(lane);
-    lane.timer = this.#clock.setTimer(
-      () => {
-        lane.timer = undefined;
-        this.#hopeful.delete(lane);
-        this.#markReady(lane);
-        this.#run();
-      },
-      Math.min(Math.max(1, waitMs), LONGEST_TIMER_MS),
-    );
   }
 
   /** Has a value ask now that waits for its next try: something has come back that may be what it needs. */
-  #wakeHopeful(laneKey: unknown): void {
-    const [oldest] = this.#hopeful;
+  #hurry(laneKey: unknown): void {
+    const oldest = this.#retries.oldestHopeful;
+    if (oldest === undefined) return;
     const lane = typeof this.#laneKey === "function" ? this.#lanes.get(laneKey) : oldest;
-    if (lane === undefined || !this.#hopeful.delete(lane)) return;
-    lane.timer?.cancel();
-    lane.timer = undefined;
-    this.#markReady(lane);
+    if (lane !== undefined && this.#retries.hurry(lane)) this.#ready.add(lane);
   }
-}
-
-/** What hosts take. */
-const LONGEST_TIMER_MS = 2 ** 31 - 1;
-
-const ACTIONS = ["error", "drop", "retry", "replace"];
-
-function checkAction<R>(action: RejectedAction<R>): RejectedAction<R> {
-  const name = "options.onRejected()";
-  if (typeof action !== "object" || action === null || !ACTIONS.includes(action.action)) {
-    throw wrongType(name, `an object with an action of ${ACTIONS.map((a) => `"${a}"`).join(" or ")}`, action);
-  }
-  if (action.action === "retry" && action.delayMs !== undefined) {
-    checkNumber(`${name}.delayMs`, action.delayMs, "a number of at least 0", (ms) => ms >= 0);
-  }
-  return action;
 }
 
 function laneKeyOf<T, R>(rules: Rules<T, R>, door: Door, isPartitioned: boolean): LaneKey<T> {

@@ -133,3 +133,27 @@ export class WaitingValues<T> {
     this.count += 1;
   }
 }
+
+/** Lanes whose first value can ask now, in the order in which they became so. */
+export class ReadyLanes<T> {
+  #first: Lane<T> | undefined = undefined;
+  #last: Lane<T> | undefined = undefined;
+
+  add(lane: Lane<T>): void {
+    if (lane.isReady) return;
+    lane.isReady = true;
+    if (this.#last === undefined) this.#first = lane;
+    else this.#last.nextReady = lane;
+    this.#last = lane;
+  }
+
+  take(): Lane<T> | undefined {
+    const lane = this.#first;
+    if (lane === undefined) return undefined;
+    this.#first = lane.nextReady;
+    if (this.#first === undefined) this.#last = undefined;
+    lane.nextReady = undefined;
+    lane.isReady = false;
+    return lane;
+  }
+}

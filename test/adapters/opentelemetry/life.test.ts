@@ -14,7 +14,9 @@ import { describeRateLimiterContract } from "headgate/testing";
 import { of } from "rxjs";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Samples } from "../../../adapters/opentelemetry/samples.js";
+import { type InsideLimiter, inside, type LimiterSnapshot } from "../../../src/internal.js";
 import { CountingClock, flush, ManualClock } from "../../support.js";
+import { LoggedLimiter } from "../rxjs/foreign.js";
 import { collectGarbage, seen } from "../rxjs/support.js";
 import { collect, MeterProvider, measured, TestReader, under } from "./support.js";
 
@@ -404,6 +406,49 @@ describe("a limiter that is counted in front", () => {
       .unsubscribe();
     again.dispose();
     expect(limiter.getStatistics()).toMatchObject({ currentAvailablePermits: 1, currentQueuedCount: 0 });
+  });
+
+  it("counts the end of a lease once, however often it is disposed", async () => {
+    const { meter, read } = measured();
+    const { limiter } = instrumentRateLimiter(one(), { name: "x", meter, wrap: true });
+    const lease = limiter.attemptAcquire();
+    lease.dispose();
+    lease.dispose();
+    lease.refund();
+    expect(under(await read(), "x limiter.")).toMatchObject({
+      "lease.completions ignored": 1,
+      "lease.active": 0,
+    });
+  });
+
+  it("tells the adapters what the limiter behind it does", () => {
+    const { meter } = measured();
+    const clock = new ManualClock();
+    const options = {
+      permitLimit: 1,
+      queueLimit: 5,
+      queueProcessingOrder: "highestPriorityFirst",
+      clock,
+    } as const;
+    const { limiter } = instrumentRateLimiter(new ConcurrencyLimiter(options), {
+      name: "x",
+      meter,
+      wrap: true,
+    });
+    limiter.attemptAcquire();
+    void limiter.acquire({ priority: 3 });
+    const door = (limiter as InsideLimiter)[inside];
+    expect([door?.clock === clock, door?.usesPriority, door?.hasRoom(1), door?.hasRoom(6)]).toEqual([
+      true,
+      true,
+      true,
+      false,
+    ]);
+    expect(door?.queuedByPriority()).toEqual(new Map([[3, 1]]));
+    const own = instrumentRateLimiter(new LoggedLimiter(1), { name: "own", meter, wrap: true }).limiter;
+    const ownDoor = (own as InsideLimiter)[inside];
+    expect([ownDoor?.clock, ownDoor?.usesPriority, ownDoor?.hasRoom(1)]).toEqual([undefined, false, false]);
+    expect([ownDoor?.queuedByPriority().size, ownDoor?.snapshot({} as LimiterSnapshot)]).toEqual([0, false]);
   });
 
   it("can be one that users wrote", async () => {

@@ -153,6 +153,23 @@ describe("a lease of a stream", () => {
     expect(told).toEqual([]);
   });
 
+  it("ends the stream when giving it back fails, whatever kind of stream", () => {
+    class Failing extends LoggedLimiter {
+      protected override attemptAcquireCore(): RateLimitLease {
+        const lease = super.attemptAcquireCore();
+        lease.dispose = () => {
+          throw "dispose";
+        };
+        return lease;
+      }
+    }
+    for (const free of [1, 0]) {
+      expect(seen(of(1).pipe(rateLimit(new Failing(free), { onRejected: "drop" }))).at(-1)).toBe("dispose");
+      const worked = of(1).pipe(limitConcurrency(new Failing(free), () => of(2), { onRejected: "drop" }));
+      expect(seen(worked).at(-1)).toBe("dispose");
+    }
+  });
+
   it("is held by rateLimit only while the value is handed on, whatever the consumer does", async () => {
     const limiter = new ConcurrencyLimiter({ permitLimit: 1 });
     const unhandled: unknown[] = [];

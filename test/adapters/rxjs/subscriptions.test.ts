@@ -269,6 +269,31 @@ describe("a limiter that knows only promises", () => {
     }
   });
 
+  it("is told at once when the queue has an answer before there is a place in it", () => {
+    // The newcomer pushes the waiting one out, which gives its permit back, before the newcomer's own request has returned.
+    const limiter = new ConcurrencyLimiter({
+      permitLimit: 1,
+      queueLimit: 1,
+      queueProcessingOrder: "newestFirst",
+    });
+    const held = limiter.attemptAcquire();
+    of("old")
+      .pipe(limitConcurrency(limiter, () => NEVER))
+      .subscribe({ error: () => held.dispose() });
+    expect(seen(of("new").pipe(limitConcurrency(limiter, (value) => of(value))))).toEqual([
+      "new",
+      "complete",
+    ]);
+    // The same, and the newcomer is refused.
+    const again = limiter.attemptAcquire();
+    of("old")
+      .pipe(limitConcurrency(limiter, () => NEVER))
+      .subscribe({ error: () => limiter.dispose() });
+    const told = seen(of("new").pipe(limitConcurrency(limiter, (value) => of(value))));
+    expect(told).toMatchObject([{ reason: "limiter_disposed" }]);
+    again.dispose();
+  });
+
   it("may have the source emit while it is asked: the order stays", async () => {
     const source = new Subject<string>();
     class Emitting extends SlowLimiter {
