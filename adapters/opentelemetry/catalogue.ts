@@ -272,7 +272,7 @@ export class Frame {
   readonly isPresent: Uint8Array = new Uint8Array(SERIES.length);
 
   add(series: number, value: number): void {
-    this.values[series] = (this.values[series] ?? 0) + value;
+    this.values[series] = (this.values[series] as number) + value;
     this.isPresent[series] = 1;
   }
 
@@ -280,7 +280,7 @@ export class Frame {
   addAll(other: Frame, onlyMonotonic = false): void {
     for (const [index, { isMonotonic }] of SERIES.entries()) {
       if (other.isPresent[index] === 1 && (isMonotonic || !onlyMonotonic))
-        this.add(index, other.values[index] ?? 0);
+        this.add(index, other.values[index] as number);
     }
   }
 
@@ -288,7 +288,7 @@ export class Frame {
   addMissing(other: Frame): void {
     for (let index = 0; index < SERIES.length; index++) {
       if (other.isPresent[index] === 1 && this.isPresent[index] !== 1)
-        this.add(index, other.values[index] ?? 0);
+        this.add(index, other.values[index] as number);
     }
   }
 

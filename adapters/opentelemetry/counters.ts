@@ -136,7 +136,7 @@ export class Counters {
     if (isSaturated) {
       this.#saturatedSince = now;
     } else {
-      this.#saturatedMs += Math.max(0, now - (this.#saturatedSince ?? now));
+      this.#saturatedMs += Math.max(0, now - (this.#saturatedSince as number));
       this.#saturatedSince = undefined;
     }
   }

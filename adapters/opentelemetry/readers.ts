@@ -104,7 +104,7 @@ class LimiterReader implements Reader {
       frame.add(requestSeries.rejected, isShadow ? 0 : snapshot.refused);
     }
     if (wouldHave.wouldHaveRefused !== undefined) {
-      const waited = wouldHave.wouldHaveWaited ?? 0;
+      const waited = wouldHave.wouldHaveWaited as number;
       frame.add(shadowSeries.would_refuse, wouldHave.wouldHaveRefused);
       frame.add(shadowSeries.would_wait, waited);
       frame.add(requestSeries.bypassed, wouldHave.wouldHaveRefused + waited);

@@ -7,7 +7,7 @@ import {
   type Meter,
   type Observable,
 } from "@opentelemetry/api";
-import { Frame, INSTRUMENTS, SERIES } from "./catalogue.js";
+import { Frame, INSTRUMENTS, SERIES, type SeriesDefinition } from "./catalogue.js";
 import type { Counters } from "./counters.js";
 import { ENDED, type Reader } from "./readers.js";
 
@@ -105,7 +105,7 @@ class Group {
         if (frame.isPresent[index] !== 1) continue;
         result.observe(
           instruments[instrument] as Observable,
-          frame.values[index] ?? 0,
+          frame.values[index] as number,
           this.attributesFor(index, label),
         );
       }
@@ -197,7 +197,7 @@ export class Registry {
   #recordSamples(group: Group): void {
     for (const counters of group.takeCounters()) {
       counters?.flush((index, seconds) => {
-        const instrument = this.#instruments[SERIES[index]?.instrument ?? 0] as Histogram;
+        const instrument = this.#instruments[(SERIES[index] as SeriesDefinition).instrument] as Histogram;
         instrument.record(seconds, group.attributesFor(index, undefined));
       });
     }
@@ -214,7 +214,7 @@ function make(
   if (kind === "gauge") return meter.createObservableGauge(name, options);
   return meter.createHistogram(name, {
     ...options,
-    advice: { explicitBucketBoundaries: [...(bounds ?? [])] },
+    advice: { explicitBucketBoundaries: [...(bounds as readonly number[])] },
   });
 }
 

@@ -70,7 +70,6 @@ export abstract class Admissions<T, R> implements LaneOwner<T> {
     this.#laneKey = laneKeyOf(rules, door, resourceOf !== undefined);
     this.#only = this.#laneKey === undefined ? new Lane<T>(this, undefined) : undefined;
     rules.signal?.addEventListener("abort", this.#abort);
-    destination.add(() => this.close());
   }
 
   get isClosed(): boolean {

@@ -96,8 +96,8 @@ abstract class InnerAdmissions<T, R> extends Admissions<T, R> implements InnerOw
       const observable = from(make());
       if (!inner.closed) observable.subscribe(inner);
     } catch (error) {
-      if (inner.closed) throw error;
-      this.innerError(inner, error);
+      // When the stream has ended meanwhile there is nobody to tell.
+      if (!inner.closed) this.innerError(inner, error);
     }
   }
 

@@ -107,9 +107,16 @@ class PullingAdmissions<T, R> extends ProjectedAdmissions<T, R> implements Reade
   }
 }
 
+/** A lease whose value is being fetched. */
+interface Held {
+  readonly lease: RateLimitLease;
+  readonly index: number;
+  readonly permitCount: number;
+}
+
 /** Asks for a lease when none waits, and fetches the value for it then. */
 class LeaseFirstAdmissions<T, R> extends PullingAdmissions<T, R> {
-  #held: { readonly lease: RateLimitLease; readonly index: number; readonly permitCount: number } | undefined;
+  #held: Held | undefined;
 
   protected override pull(): boolean {
     if (this.#held !== undefined) return false;
@@ -124,8 +131,7 @@ class LeaseFirstAdmissions<T, R> extends PullingAdmissions<T, R> {
   }
 
   protected override take(value: T): void {
-    const held = this.#held;
-    if (held === undefined) return;
+    const held = this.#held as Held;
     this.#held = undefined;
     super.go(value, held.index, held.lease, held.permitCount, undefined);
   }

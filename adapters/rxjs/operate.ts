@@ -36,12 +36,16 @@ export function admit<T, R, A extends Admissions<T, R>>(
     destination.error(rules.signal.reason);
     return undefined;
   }
+  let admissions: A;
   try {
-    return make(destination, open());
+    admissions = make(destination, open());
   } catch (error) {
     destination.error(error);
     return undefined;
   }
+  // A consumer who has left already has it closed at once.
+  destination.add(() => admissions.close());
+  return admissions;
 }
 
 /** An operator: each subscription opens the door to its limiter, and has what the source emits admitted. */

@@ -3,20 +3,28 @@ import { createNoopMeter, DiagLogLevel, diag, type Meter, metrics } from "@opent
 import {
   ConcurrencyLimiter,
   FixedWindowRateLimiter,
+  LimiterDisposedError,
   PartitionedRateLimiter,
   RateLimiter,
   RateLimitPartition,
   shadowed,
 } from "headgate";
+import { AdaptiveConcurrencyLimiter } from "headgate/adaptive";
 import { instrumentRateLimiter, type LimiterInstrumentation } from "headgate/opentelemetry";
 import { limitConcurrency } from "headgate/rxjs";
 import { describeRateLimiterContract } from "headgate/testing";
 import { of } from "rxjs";
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import { Samples } from "../../../adapters/opentelemetry/samples.js";
-import { type InsideLimiter, inside, type LimiterSnapshot } from "../../../src/internal.js";
+import {
+  type AcquireTicket,
+  type InsideLimiter,
+  inside,
+  type LimiterSnapshot,
+  requestWith,
+} from "../../../src/internal.js";
 import { CountingClock, flush, ManualClock } from "../../support.js";
-import { LoggedLimiter } from "../rxjs/foreign.js";
+import { LoggedLimiter, SlowLimiter } from "../rxjs/foreign.js";
 import { collectGarbage, seen } from "../rxjs/support.js";
 import { collect, MeterProvider, measured, TestReader, under } from "./support.js";
 
@@ -314,6 +322,65 @@ describe("an instrumented limiter", () => {
     expect(told).toEqual(["error: headgate: a limiter cannot be measured"]);
   });
 
+  it("that is somewhere else can end, and have a limit or an algorithm of its own", async () => {
+    const { meter, read } = measured();
+    let isOver = false;
+    const remote = {
+      getStatistics: () => {
+        if (isOver) throw new LimiterDisposedError("remote");
+        return {
+          currentAvailablePermits: 4,
+          currentQueuedCount: 0,
+          totalFailedLeases: 0,
+          totalSuccessfulLeases: 1,
+        };
+      },
+    };
+    class Own extends ConcurrencyLimiter {
+      readonly limit = 5;
+    }
+    instrumentRateLimiter(remote, { name: "remote", meter });
+    instrumentRateLimiter(new Own({ permitLimit: 2, queueLimit: Number.MAX_SAFE_INTEGER }), {
+      name: "own",
+      meter,
+    });
+    const limit = { limit: 3, onSample: () => {}, onChange: () => () => {} };
+    instrumentRateLimiter(new AdaptiveConcurrencyLimiter({ limit }), { name: "silent", meter });
+    const series = await read();
+    expect([series.get("remote limiter.permit.available"), series.get("own limiter.permit.limit")]).toEqual([
+      4, 2,
+    ]);
+    expect([series.has("own limiter.queue.limit"), series.get("silent limiter.permit.limit")]).toEqual([
+      false,
+      3,
+    ]);
+    isOver = true;
+    expect(under(await read(), "remote limiter.")).toMatchObject({
+      "permit.available": 0,
+      "requests acquired": 1,
+    });
+  });
+
+  it("has nobody's collection fail when telling does", () => {
+    let collectNow: (result: never) => void = () => {};
+    const { meter } = measured();
+    const stub: Meter = Object.create(meter, {
+      addBatchObservableCallback: {
+        value: (callback: typeof collectNow) => {
+          collectNow = callback;
+        },
+      },
+    });
+    const handle = instrumentRateLimiter(one(), { name: "x", meter: stub });
+    expect(handle.attach(stub)).toBe(true);
+    collectNow({
+      observe: () => {
+        throw new Error("told");
+      },
+    } as never);
+    expect(told).toEqual(["error: headgate: limiters cannot be measured"]);
+  });
+
   it("is one of at most 256 names", async () => {
     const { meter, read } = measured();
     for (let i = 0; i < 300; i++) instrumentRateLimiter(one(), { name: `x${i}`, meter });
@@ -449,6 +516,71 @@ describe("a limiter that is counted in front", () => {
     const ownDoor = (own as InsideLimiter)[inside];
     expect([ownDoor?.clock, ownDoor?.usesPriority, ownDoor?.hasRoom(1)]).toEqual([undefined, false, false]);
     expect([ownDoor?.queuedByPriority().size, ownDoor?.snapshot({} as LimiterSnapshot)]).toEqual([0, false]);
+  });
+
+  it("counts what ends before it has waited, what fails, and what says no reason", async () => {
+    const { meter, read } = measured();
+    const newest = new ConcurrencyLimiter({
+      permitLimit: 1,
+      queueLimit: 1,
+      queueProcessingOrder: "newestFirst",
+    });
+    const { limiter } = instrumentRateLimiter(newest, { name: "newest", meter, wrap: true });
+    const held = limiter.attemptAcquire();
+    of("old")
+      .pipe(limitConcurrency(limiter, () => of(1)))
+      .subscribe({ error: () => held.dispose() });
+    expect(seen(of("new").pipe(limitConcurrency(limiter, (value) => of(value))))).toEqual([
+      "new",
+      "complete",
+    ]);
+    const slow = new SlowLimiter();
+    const failing = instrumentRateLimiter(slow, { name: "slow", meter, wrap: true }).limiter.acquire();
+    slow.fail("broken");
+    await expect(failing).rejects.toBe("broken");
+    instrumentRateLimiter(new LoggedLimiter(0), { name: "none", meter, wrap: true }).limiter.attemptAcquire();
+    const series = await read();
+    expect(under(series, "newest limiter.")).toMatchObject({
+      "queue.waits rejected": 1,
+      "queue.waits acquired": 0,
+      "rejections queue_evicted": 1,
+    });
+    expect(under(series, "slow limiter.")).toMatchObject({
+      "requests canceled": 0,
+      "queue.waits canceled": 0,
+    });
+    expect(series.get("none limiter.rejections other")).toBe(1);
+  });
+
+  it("counts one who gives up a place once", async () => {
+    const { meter, read } = measured();
+    const { limiter } = instrumentRateLimiter(new ConcurrencyLimiter({ permitLimit: 1, queueLimit: 1 }), {
+      name: "x",
+      meter,
+      wrap: true,
+    });
+    limiter.attemptAcquire();
+    const sink = { settled: () => {}, failed: () => {} };
+    const ticket = requestWith(limiter, 1, {}, sink) as AcquireTicket;
+    expect([ticket.cancel(), ticket.cancel()]).toEqual([true, false]);
+    expect((await read()).get("x limiter.requests canceled")).toBe(1);
+  });
+
+  it("can be a chain", async () => {
+    const { meter, read } = measured();
+    const chain = RateLimiter.createChained(one(), one());
+    const { limiter } = instrumentRateLimiter(chain, { name: "chain", meter, wrap: true });
+    limiter.attemptAcquire();
+    expect(under(await read(), "chain limiter.")).toMatchObject({
+      "requests acquired": 1,
+      "permit.available": 0,
+      "lease.active": 1,
+    });
+    limiter.dispose();
+    expect(under(await read(), "chain limiter.")).toMatchObject({
+      "requests acquired": 1,
+      "permit.available": 0,
+    });
   });
 
   it("can be one that users wrote", async () => {

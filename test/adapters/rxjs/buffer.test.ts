@@ -8,6 +8,8 @@ import {
 } from "headgate/rxjs";
 import { of, range, Subject } from "rxjs";
 import { describe, expect, it } from "vitest";
+import { ManualClock } from "../../support.js";
+import { LoggedLimiter } from "./foreign.js";
 import { collectGarbage, look, seen } from "./support.js";
 
 /** A stream of which nothing starts until `release` is called. */
@@ -180,6 +182,45 @@ describe("the buffer of a stream", () => {
     );
     for (const lease of leases) lease.dispose();
     expect(told).toEqual(["a2", "b1", "b2", "complete"]);
+  });
+
+  it("of size 0 lets values go that come while another is handed on and would have to wait", () => {
+    for (const overflow of ["dropNewest", "error"] as const) {
+      const source = new Subject<string>();
+      const limiter = new ConcurrencyLimiter({ permitLimit: 1, queueLimit: 5 });
+      const work = new Subject<string>();
+      const told: unknown[] = [];
+      const started: string[] = [];
+      source
+        .pipe(
+          limitConcurrency(
+            limiter,
+            (value) => {
+              started.push(value);
+              if (value === "a") source.next("b");
+              return work;
+            },
+            { buffer: { size: 0, overflow } },
+          ),
+        )
+        .subscribe({ error: (error: Error) => told.push(error.name) });
+      source.next("a");
+      const isError = overflow === "error";
+      expect([started, told, look(limiter).queuedRequests]).toEqual([
+        ["a"],
+        isError ? ["BufferOverflowError"] : [],
+        0,
+      ]);
+    }
+  });
+
+  it("of size 0 has no place for a value that is to be tried again", () => {
+    const told: unknown[] = [];
+    const buffer = { size: 0, overflow: "dropNewest" } as const;
+    of(1)
+      .pipe(rateLimit(new LoggedLimiter(0), { buffer, onRejected: "retryAfter", clock: new ManualClock() }))
+      .subscribe({ complete: () => told.push("complete") });
+    expect(told).toEqual(["complete"]);
   });
 
   it("keeps nothing of a value that has gone ahead", async () => {

@@ -1,4 +1,5 @@
 import { type AcquireOptions, type LeaseOutcome, RateLimiter, RateLimitLease } from "headgate";
+import { type AcquireSink, type Inside, inside } from "../../../src/internal.js";
 
 /** A limiter whose leases write down what is done to them. */
 export class LoggedLimiter extends RateLimiter {
@@ -85,5 +86,31 @@ export class SlowLimiter extends LoggedLimiter {
 
   fail(error: unknown): void {
     this.#waiting.shift()?.reject(error);
+  }
+}
+
+/** A limiter with an inside, which a test plays; whoever cancels is told that it is too late. */
+export class PlayedLimiter extends LoggedLimiter {
+  readonly sinks: AcquireSink[] = [];
+  /** Called before a ticket is handed out. */
+  onAsk: (sink: AcquireSink) => void = () => {};
+
+  get [inside](): Inside {
+    return {
+      clock: undefined,
+      usesPriority: false,
+      hasRoom: () => true,
+      acquireWith: (_permitCount, _options, sink) => {
+        this.sinks.push(sink);
+        this.onAsk(sink);
+        return { cancel: () => false };
+      },
+      snapshot: () => false,
+      queuedByPriority: () => new Map(),
+    };
+  }
+
+  lend(): RateLimitLease {
+    return new LoggedLease(this, true);
   }
 }

@@ -76,6 +76,26 @@ describe("values of many tenants", () => {
     expect(source.observed).toBe(true);
   });
 
+  it("that come while another is worked on go ahead in order, each in its lane", () => {
+    const { limiter } = concurrencyPerTenant();
+    const source = new Subject<string>();
+    const told: string[] = [];
+    source
+      .pipe(
+        limitConcurrencyBy(
+          limiter,
+          (value) => value.slice(0, 1),
+          (value) => {
+            if (value === "a1") for (const next of ["b1", "c1", "b2", "d1"]) source.next(next);
+            return of(value);
+          },
+        ),
+      )
+      .subscribe((value) => told.push(value));
+    source.next("a1");
+    expect(told).toEqual(["a1", "b1", "c1", "d1", "b2"]);
+  });
+
   it("have their resource asked for once, and ask their own partition", () => {
     const { limiter } = concurrencyPerTenant(2);
     const asked: [string, number][] = [];

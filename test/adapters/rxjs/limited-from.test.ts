@@ -198,6 +198,17 @@ describe("limitedFrom", () => {
     expect(tap.returned).toBe(1);
   });
 
+  it("takes no value that comes after the stream was left", async () => {
+    for (const acquireFirst of [false, true]) {
+      const tap = new Tap();
+      const limiter = new LoggedLimiter(1);
+      const work = (): never => expect.unreachable("started");
+      limitedFrom(tap, limiter, work, { acquireFirst }).subscribe().unsubscribe();
+      await tap.give(1);
+      expect([limiter.free, tap.asked]).toEqual([1, 1]);
+    }
+  });
+
   it("ends a generator that the consumer has had enough of", () => {
     const ends: string[] = [];
     function* numbers(): Generator<number> {

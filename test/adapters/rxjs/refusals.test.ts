@@ -297,6 +297,25 @@ describe("a value that is refused", () => {
     }
   });
 
+  it("is forgotten when the function leaves the stream", () => {
+    const source = new Subject<number>();
+    const limiter = new ConcurrencyLimiter({ permitLimit: 1 });
+    limiter.attemptAcquire();
+    const told: unknown[] = [];
+    const subscription = source
+      .pipe(
+        rateLimit(limiter, {
+          onRejected: () => {
+            subscription.unsubscribe();
+            return { action: "error" };
+          },
+        }),
+      )
+      .subscribe({ error: (error) => told.push(error) });
+    source.next(1);
+    expect(told).toEqual([]);
+  });
+
   it("can be replaced by a function even then", () => {
     const limiter = new ConcurrencyLimiter({ permitLimit: 1, queueLimit: 1 });
     limiter.attemptAcquire();

@@ -16,10 +16,10 @@ import {
   rateLimitBy,
 } from "headgate/rxjs";
 import { ManualClock } from "headgate/testing";
-import { EMPTY, from, merge, NEVER, of, range, Subject, throwError } from "rxjs";
+import { EMPTY, from, merge, NEVER, of, range, Subject, Subscriber, throwError } from "rxjs";
 import { describe, expect, it } from "vitest";
 import { flush } from "../../support.js";
-import { LoggedLimiter, SlowLimiter } from "./foreign.js";
+import { LoggedLimiter, PlayedLimiter, SlowLimiter } from "./foreign.js";
 import { look, seen } from "./support.js";
 
 class CountedLimiter extends ConcurrencyLimiter {
@@ -350,6 +350,65 @@ describe("a limiter that knows only promises", () => {
       .subscribe()
       .unsubscribe();
     expect(slow.aborted).toBe(1);
+  });
+});
+
+describe("a limiter that answers when it is too late, or early", () => {
+  it("gets what it granted back, and nothing starts", () => {
+    const limiter = new PlayedLimiter(1);
+    const subscription = of(1)
+      .pipe(limitConcurrency(limiter, () => expect.unreachable("started")))
+      .subscribe();
+    subscription.unsubscribe();
+    limiter.sinks[0]?.settled(limiter.lend());
+    limiter.sinks[0]?.failed(new Error("late"));
+    expect([limiter.granted, limiter.disposed]).toEqual([1, 1]);
+  });
+
+  it("may fail before there is a place in its queue", () => {
+    const limiter = new PlayedLimiter(1);
+    limiter.onAsk = (sink) => sink.failed("broken");
+    expect(seen(of(1).pipe(limitConcurrency(limiter, () => of(1))))).toEqual(["broken"]);
+  });
+
+  it("may end the stream while it is asked, and its answer is not waited for", () => {
+    const limiter = new PlayedLimiter(1);
+    const source = new Subject<number>();
+    limiter.onAsk = () => subscription.unsubscribe();
+    const subscription = source.pipe(rateLimit(limiter)).subscribe();
+    source.next(1);
+    limiter.sinks[0]?.settled(limiter.lend());
+    expect([limiter.granted, limiter.disposed]).toEqual([1, 1]);
+  });
+});
+
+describe("a consumer who has left before", () => {
+  it("makes nobody ask for anything, and leaves nothing behind", () => {
+    const limiter = new CountedLimiter({ permitLimit: 1 });
+    const source = new Subject<number>();
+    let read = 0;
+    const iterable = {
+      [Symbol.iterator]: () => {
+        read += 1;
+        return [1][Symbol.iterator]();
+      },
+    };
+    const streams = [
+      source.pipe(
+        limitConcurrency(
+          () => limiter,
+          () => of(1),
+        ),
+      ),
+      of(1).pipe(leased(limiter)),
+      limitedFrom(iterable, limiter, () => of(1)),
+    ];
+    for (const stream of streams) {
+      const left = new Subscriber<number>();
+      left.unsubscribe();
+      stream.subscribe(left);
+    }
+    expect([source.observed, look(limiter).granted, read, limiter.disposals]).toEqual([false, 0, 0, 1]);
   });
 });
 
