@@ -1,5 +1,6 @@
 import {
   LimiterDisposedError,
+  NoLimiter,
   PartitionedRateLimiter,
   RateLimiter,
   type RateLimiterStatistics,
@@ -31,7 +32,6 @@ const TYPES: Readonly<Record<string, string>> = {
   SlidingWindowRateLimiter: "sliding_window",
   TokenBucketRateLimiter: "token_bucket",
   AdaptiveConcurrencyLimiter: "adaptive_concurrency",
-  NoLimiter: "noop",
 };
 /** Those whose leases hold permits until they are disposed. */
 const HOLDING = new Set(["concurrency", "adaptive_concurrency"]);
@@ -83,7 +83,8 @@ class LimiterReader implements Reader {
     this.#countsInFront = countsInFront;
     const hasSnapshot = limiter[inside]?.snapshot(this.#snapshot) === true;
     const known = hasSnapshot ? TYPES[this.#snapshot.kind] : undefined;
-    this.type = known ?? (limiter[inside] === undefined || hasSnapshot ? "custom" : "composite");
+    if (limiter instanceof NoLimiter) this.type = "noop";
+    else this.type = known ?? (limiter[inside] === undefined || hasSnapshot ? "custom" : "composite");
   }
 
   read(target: InsideLimiter, frameOf: (label: string | undefined) => Frame): typeof ENDED | undefined {
@@ -107,7 +108,7 @@ class LimiterReader implements Reader {
       const waited = wouldHave.wouldHaveWaited as number;
       frame.add(shadowSeries.would_refuse, wouldHave.wouldHaveRefused);
       frame.add(shadowSeries.would_wait, waited);
-      frame.add(requestSeries.bypassed, wouldHave.wouldHaveRefused + waited);
+      if (!this.#countsInFront) frame.add(requestSeries.bypassed, wouldHave.wouldHaveRefused + waited);
     }
     if (snapshot.isDisposed) return ENDED;
     this.#addLevels(frame);

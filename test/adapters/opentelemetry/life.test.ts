@@ -449,9 +449,17 @@ describe("a limiter that is counted in front", () => {
     const plain = instrumentRateLimiter(one(), { name: "y", meter, wrap: true }).limiter;
     expect(typeof plain.idleDurationMs).toBe("number");
     await plain.disposeAsync();
-    const shadow = instrumentRateLimiter(shadowed(one()), { name: "s", meter, wrap: true }).limiter;
+    const inShadow = measured();
+    const shadow = instrumentRateLimiter(shadowed(one()), {
+      name: "s",
+      meter: inShadow.meter,
+      wrap: true,
+    }).limiter;
     shadow.attemptAcquire();
     expect(shadow.attemptAcquire().isAcquired).toBe(true);
+    const series = under(await inShadow.read(), "s limiter.");
+    expect(series).toMatchObject({ "requests acquired": 2, "shadow.requests would_refuse": 1 });
+    expect("requests bypassed" in series).toBe(false);
   });
 
   it("hands over in the same turn, to streams too", () => {

@@ -5,6 +5,7 @@ import { AggregationTemporality } from "@opentelemetry/sdk-metrics";
 import {
   ConcurrencyLimiter,
   FixedWindowRateLimiter,
+  NoLimiter,
   PartitionedRateLimiter,
   RateLimiter,
   type RateLimitLease,
@@ -341,6 +342,29 @@ describe("what each kind of limiter tells", () => {
       "deadline.completions false": 1,
       "deadline.completions true": 0,
     });
+  });
+
+  it("has its kind as an attribute", async () => {
+    const { meter, reader } = measured();
+    const clock = new ManualClock();
+    const targets: Record<string, Parameters<typeof instrumentRateLimiter>[0]> = {
+      ...kinds(clock),
+      noop: new NoLimiter(),
+      composite: RateLimiter.createChained(new NoLimiter()),
+      partitioned: PartitionedRateLimiter.create((key: string) => RateLimitPartition.getNoLimiter(key)),
+      codel_filter: new CodelFilter(),
+      custom: { getStatistics: () => new NoLimiter().getStatistics() },
+    };
+    for (const [name, target] of Object.entries(targets)) instrumentRateLimiter(target, { name, meter });
+    const { resourceMetrics } = await reader.collect();
+    const types = new Map<unknown, unknown>();
+    for (const { dataPoints } of resourceMetrics.scopeMetrics.flatMap(({ metrics }) => metrics)) {
+      for (const { attributes } of dataPoints)
+        types.set(attributes["headgate.limiter.name"], attributes["headgate.limiter.type"]);
+    }
+    expect(Object.fromEntries(types)).toEqual(
+      Object.fromEntries(Object.keys(targets).map((name) => [name, name])),
+    );
   });
 });
 

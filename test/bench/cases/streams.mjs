@@ -44,7 +44,8 @@ const limiter = new ConcurrencyLimiter({ permitLimit: 10, queueLimit: 10 });
 const never = () => NEVER;
 const busy = new ConcurrencyLimiter({ permitLimit: 1, queueLimit: 1 });
 const operators = [limitConcurrency(1, never), limitConcurrency(busy, never), mergeMap(never, 1)];
-for (const operator of operators) range(0, 10).pipe(operator).subscribe();
+/** @public */
+export const alive = operators.map((operator) => range(0, 10).pipe(operator).subscribe());
 
 export const cases = [
   {
