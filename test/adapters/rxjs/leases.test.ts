@@ -187,15 +187,21 @@ describe("a lease of a stream", () => {
   });
 
   it("is given back when a grant comes for a stream that has ended, and project is not called", async () => {
+    let started = 0;
     const limiter = new SlowLimiter();
     const subscription = of(1)
-      .pipe(limitConcurrency(limiter, () => expect.unreachable("started")))
+      .pipe(
+        limitConcurrency(limiter, () => {
+          started += 1;
+          return NEVER;
+        }),
+      )
       .subscribe();
     subscription.unsubscribe();
     expect(limiter.aborted).toBe(1);
     limiter.grant();
     await flush();
-    expect([limiter.granted, limiter.disposed]).toEqual([1, 1]);
+    expect([limiter.granted, limiter.disposed, started]).toEqual([1, 1, 0]);
   });
 
   it("is disposed once, whatever comes first", () => {

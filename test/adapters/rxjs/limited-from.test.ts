@@ -1,7 +1,7 @@
 import { ConcurrencyLimiter, FixedWindowRateLimiter } from "headgate";
 import { limitedFrom } from "headgate/rxjs";
 import { ManualClock } from "headgate/testing";
-import { config, EMPTY, NEVER, of, Subject, take, takeUntil } from "rxjs";
+import { config, EMPTY, NEVER, type Observable, of, Subject, take, takeUntil } from "rxjs";
 import { afterEach, describe, expect, it } from "vitest";
 import { flush } from "../../support.js";
 import { LoggedLimiter } from "./foreign.js";
@@ -202,10 +202,14 @@ describe("limitedFrom", () => {
     for (const acquireFirst of [false, true]) {
       const tap = new Tap();
       const limiter = new LoggedLimiter(1);
-      const work = (): never => expect.unreachable("started");
+      let started = 0;
+      const work = (): Observable<never> => {
+        started += 1;
+        return EMPTY;
+      };
       limitedFrom(tap, limiter, work, { acquireFirst }).subscribe().unsubscribe();
       await tap.give(1);
-      expect([limiter.free, tap.asked]).toEqual([1, 1]);
+      expect([limiter.free, tap.asked, started]).toEqual([1, 1, 0]);
     }
   });
 
