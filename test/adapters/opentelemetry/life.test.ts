@@ -138,6 +138,11 @@ describe("without an SDK", () => {
     await new Promise((resolve) => setTimeout(resolve));
     collectGarbage();
     expect(limiters[0]?.deref()).toBeUndefined();
+    // It is no burden to the meter that comes later.
+    const { spy, callbacks } = spyMeter();
+    metrics.setGlobalMeterProvider({ getMeter: () => spy });
+    instrumentRateLimiter(one(), { name: "y", meter: measured().meter });
+    expect(callbacks).toEqual([]);
   });
 });
 

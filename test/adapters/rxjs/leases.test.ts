@@ -130,6 +130,19 @@ describe("a lease of a stream", () => {
     expect(look(limiter).available).toBe(3);
   });
 
+  it("goes back although a teardown throws when the stream ends by a refusal, and who emitted the value is told", () => {
+    const limiter = new ConcurrencyLimiter({ permitLimit: 1 });
+    const failing = new Observable<number>(() => () => {
+      throw new Error("teardown");
+    });
+    const source = new Subject<number>();
+    const told = seen(source.pipe(limitConcurrency(limiter, () => failing)));
+    source.next(1);
+    expect(() => source.next(2)).toThrow(UnsubscriptionError);
+    expect(told).toMatchObject([{ reason: "limit_reached" }]);
+    expect(look(limiter).available).toBe(1);
+  });
+
   it("goes back at once when the stream is left, although a promise cannot be cancelled", async () => {
     const limiter = new ConcurrencyLimiter({ permitLimit: 1 });
     let settle: (value: string) => void = () => {};
