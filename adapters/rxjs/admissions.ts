@@ -464,5 +464,5 @@ function laneKeyOf<T, R>(rules: Rules<T, R>, door: Door, isPartitioned: boolean)
   if (rules.isEager) return "own";
   const { lane } = rules;
   if (!isPartitioned || rules.isConcat || lane === false) return undefined;
-  return lane ?? ((_value, _index, resource) => door.keyOf(resource));
+  return lane ?? ((_value, _index, resource) => door.keyOf?.(resource));
 }

@@ -33,7 +33,7 @@ export interface Door {
     sink: AcquireSink,
   ): RateLimitLease | AcquireTicket;
   /** The lane of a resource, where the limiter can tell. */
-  keyOf(resource: unknown): unknown;
+  keyOf?(resource: unknown): unknown;
   readonly tellsKeys: boolean;
   /** Lets go of what was made for this subscription. */
   close(): void;
@@ -59,8 +59,6 @@ class CountingDoor implements Door {
   request(): RateLimitLease {
     return this.#lease;
   }
-
-  keyOf(): undefined {}
 
   close(): void {}
 }
@@ -108,8 +106,6 @@ class LimiterDoor implements Door {
     if (!this.#isForeign) return requestWith(this.#limiter, permitCount, options, sink);
     return requestOfForeign(options, (how) => requestWith(this.#limiter, permitCount, how, sink));
   }
-
-  keyOf(): undefined {}
 
   close(): void {
     if (this.#isOwn) this.#limiter.dispose();
