@@ -64,6 +64,7 @@ export default defineConfig({
         test: {
           name: "browser",
           include: ["test/browser/**/*.test.ts"],
+          globalSetup: ["test/setup/fetch-server.ts"],
           browser: {
             enabled: true,
             headless: true,

@@ -11,6 +11,7 @@ const limits = [
   ["{ AdaptiveConcurrencyLimiter }", "src/adaptive/index.js", 16400],
   ["* as all", "src/adaptive/index.js", 20000],
   ["* as all", "adapters/simulator/index.js", 22000],
+  ["* as all", "adapters/fetch/index.js", 12600],
   ["* as all", "adapters/testing/index.js", 9100],
   ["* as all", "adapters/rxjs/index.js", 23200],
   ["* as all", "adapters/opentelemetry/index.js", 10600],

@@ -1,4 +1,5 @@
 // The inside door: what our own adapters use beyond the public surface. Not exported by the package.
+export { isSignal } from "./contract/acquire-options.js";
 export {
   type AcquireSink,
   type AcquireTicket,
@@ -13,12 +14,15 @@ export { promiseOf, request, requestWith } from "./contract/rate-limiter.js";
 export {
   checkBoolean,
   checkChoice,
+  checkDuration,
   checkFunction,
   checkInteger,
   checkMethods,
   checkNumber,
   checkOptionNames,
+  checkPermitCount,
   wrongType,
 } from "./contract/validation.js";
+export { insidePartitions } from "./partitions/inside-partitions.js";
 export { insideOf, requestForWith } from "./partitions/partitioned-rate-limiter.js";
 export { captureContext, type RunInContext } from "./queue/async-context.js";

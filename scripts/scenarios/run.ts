@@ -48,6 +48,13 @@ export class Run {
     return this.result.series.limit.slice(fromS, toS).filter((limit) => limit !== null);
   }
 
+  /** Whether the limit stayed within its bounds, and all permits came back. */
+  get isSound(): boolean {
+    const { minLimit, maxLimit } = this.scenario.bounds;
+    const isWithin = this.limits(0).every((limit) => limit >= minLimit && limit <= maxLimit);
+    return isWithin && !this.result.warnings.some((text) => text.includes("permit"));
+  }
+
   get limitP95(): number {
     return quantile(this.limits(), 0.95);
   }
@@ -84,9 +91,16 @@ export class Run {
   }
 }
 
-export async function run(scenario: Scenario, algorithm: Algorithm, seed: number): Promise<Run> {
+/** @param isTold - Whether the limiter learns that the client of late work has left. */
+export async function run(
+  scenario: Scenario,
+  algorithm: Algorithm,
+  seed: number,
+  isTold: boolean = true,
+): Promise<Run> {
   const limiter = limiterOf(algorithm, scenario.bounds);
-  const result = await simulate({ ...scenario.options, limiter, seed, stepMs: STEP_MS });
+  const lateVerdict = isTold ? "dropped" : "success";
+  const result = await simulate({ ...scenario.options, limiter, lateVerdict, seed, stepMs: STEP_MS });
   return new Run(scenario, result);
 }
 

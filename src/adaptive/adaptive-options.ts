@@ -37,15 +37,23 @@ export interface AdaptiveShareOptions {
 export interface AdaptiveConcurrencyLimiterOptions extends Omit<ConcurrencyLimiterOptions, "permitLimit"> {
   /**
    * The algorithm that sets the limit. By default an {@link AnchoredGradientLimit} in a {@link WindowedLimit}, which
-   * `initialLimit`, `minLimit` and `maxLimit` are for.
+   * `initialLimit`, `minLimit`, `maxLimit` and `random` are for.
    */
   readonly limit?: Limit | undefined;
   /** Where the default algorithm starts: 20. Best near what the resource is expected to take. Not together with `limit`. */
   readonly initialLimit?: number | undefined;
   /** The least that the default algorithm goes down to: 4. Not together with `limit`. */
   readonly minLimit?: number | undefined;
-  /** The most that the default algorithm goes up to: 1000. Not together with `limit`. */
+  /**
+   * The most that the default algorithm goes up to: 1000. Where there is a number beyond which the resource only queues, such as
+   * the size of a pool, that is it. Not together with `limit`.
+   */
   readonly maxLimit?: number | undefined;
+  /**
+   * Where the default algorithm takes its chances from, which it needs for when it probes: a number from 0 to below 1.
+   * `Math.random` by default; a simulation that is to be the same each time gives its own. Not together with `limit`.
+   */
+  readonly random?: (() => number) | undefined;
   /** The parts of the limit that kinds of work may count on, by name; a number stands for its `share`. None by default. */
   readonly shares?: Readonly<Record<string, number | AdaptiveShareOptions>> | undefined;
   /**
@@ -69,7 +77,7 @@ export interface AdaptiveConcurrencyLimiterOptions extends Omit<ConcurrencyLimit
 /** The name of the share of all work that has none. */
 export const UNKNOWN = "unknown";
 
-const DEFAULT_LIMIT_NAMES = ["initialLimit", "minLimit", "maxLimit"] as const;
+const DEFAULT_LIMIT_NAMES = ["initialLimit", "minLimit", "maxLimit", "random"] as const;
 const OPTION_NAMES: readonly string[] = [
   "limit",
   ...DEFAULT_LIMIT_NAMES,
@@ -120,9 +128,9 @@ function readLimit(
   options: AdaptiveConcurrencyLimiterOptions,
   onDiagnostic: AdaptiveSettings["onDiagnostic"],
 ): Limit {
-  const { limit, initialLimit, minLimit, maxLimit } = options;
+  const { limit, initialLimit, minLimit, maxLimit, random } = options;
   if (limit === undefined) {
-    const anchored = new AnchoredGradientLimit({ initialLimit, minLimit, maxLimit, onDiagnostic });
+    const anchored = new AnchoredGradientLimit({ initialLimit, minLimit, maxLimit, random, onDiagnostic });
     return new WindowedLimit(anchored, { dropThreshold: 0.05 });
   }
   checkMethods("options.limit", limit, ["onSample", "onChange"]);

@@ -27,7 +27,7 @@ export const ACQUIRE_OPTION_NAMES = ["signal", "priority", "maxWaitMs"] as const
 export const NO_OPTIONS: AcquireOptions = Object.freeze({});
 
 /** An `AbortSignal` of any realm or polyfill. */
-function isSignal(value: unknown): value is AbortSignal {
+export function isSignal(value: unknown): value is AbortSignal {
   const { aborted, addEventListener, removeEventListener } = (value ?? {}) as Partial<AbortSignal>;
   return (
     typeof aborted === "boolean" &&

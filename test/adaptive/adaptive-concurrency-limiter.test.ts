@@ -708,6 +708,8 @@ describe("the options of an adaptive limiter", () => {
       /options.limit.limit must be/,
     ],
     [{ limit, initialLimit: 5 }, TypeError, /options.initialLimit must be left out when limit is given/],
+    [{ random: 0.5 }, TypeError, /options.random must be a function/],
+    [{ limit, random: () => 0.5 }, TypeError, /options.random must be left out when limit is given/],
     [{ initialLimit: 0 }, RangeError, /options.initialLimit must be/],
     [{ minLimit: 50, maxLimit: 10 }, RangeError, /options.minLimit must be/],
     [{ shares: [0.5] }, TypeError, /options.shares must be an object of shares by name; got an array/],

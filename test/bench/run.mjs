@@ -3,6 +3,7 @@
 import os from "node:os";
 import { cases as adaptive } from "./cases/adaptive.mjs";
 import { cases as concurrency } from "./cases/concurrency.mjs";
+import { cases as fetchCases } from "./cases/fetch.mjs";
 import { cases as opentelemetry } from "./cases/opentelemetry.mjs";
 import { cases as partitions } from "./cases/partitions.mjs";
 import { cases as priority } from "./cases/priority.mjs";
@@ -11,7 +12,7 @@ import { cases as timeBased } from "./cases/time-based.mjs";
 import { checkBytes, measure, randomFrom } from "./harness.mjs";
 import { warmKinds } from "./kinds.mjs";
 
-const groups = [concurrency, adaptive, timeBased, partitions, priority, streams, opentelemetry];
+const groups = [concurrency, adaptive, timeBased, partitions, priority, fetchCases, streams, opentelemetry];
 
 const filters = process.argv.slice(2).map((name) => name.toLowerCase());
 const chosen = groups
