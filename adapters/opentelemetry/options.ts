@@ -51,7 +51,7 @@ export interface PartitionSeriesOptions {
    * keys that are added up as `_other`. Called for each partition at each collection.
    */
   readonly keys: readonly string[] | ((key: unknown) => string | undefined);
-  /** At most so many are told apart, those that come first; 50 by default. */
+  /** At most so many are told apart, those that come first; 50 by default, 500 at most. */
   readonly max?: number | undefined;
 }
 

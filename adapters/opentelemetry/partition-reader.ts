@@ -7,6 +7,8 @@ import { ENDED, type Reader } from "./readers.js";
 /** What all partitions without a series of their own are called. */
 const OTHER = "_other";
 const LONGEST_LABEL = 64;
+/** SDKs fold what is beyond 2000 series of an instrument into one, which then tells nonsense; each label has two of requests. */
+const MOST_LABELS = 500;
 
 /** How a partition looked when it was last seen. */
 interface Seen {
@@ -44,7 +46,7 @@ export class PartitionReader implements Reader {
     }
     checkOptionNames(options, ["keys", "max"], "options.partitions");
     const { keys, max = 50 } = options;
-    checkInteger("options.partitions.max", max, 1, 1000);
+    checkInteger("options.partitions.max", max, 1, MOST_LABELS);
     this.#max = max;
     if (typeof keys === "function") {
       this.#labelOf = keys;

@@ -746,7 +746,7 @@ describe("bad arguments", () => {
     ],
     [
       "partitions.max",
-      () => instrumentRateLimiter(keyed, { name: "x", partitions: { keys: [], max: 0 } }),
+      () => instrumentRateLimiter(keyed, { name: "x", partitions: { keys: [], max: 501 } }),
       "RangeError: options.partitions.max must be",
     ],
     [
