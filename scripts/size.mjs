@@ -17,6 +17,8 @@ const limits = [
   ["{ Shield }", "adapters/shield/index.js", 7000, /^headgate|\/internal\.js$/],
   ["* as all", "adapters/shield/index.js", 9000, /^headgate|\/internal\.js$/],
   ["* as all", "adapters/cockatiel/index.js", 3000, /^headgate|\/internal\.js$/],
+  ["* as all", "adapters/rxjs/index.js", 23200],
+  ["* as all", "adapters/opentelemetry/index.js", 10600],
 ];
 for (const [what, file, limit, external = /^headgate$/] of limits) {
   const bundle = await rolldown({

@@ -24,4 +24,5 @@ export {
   wrongType,
 } from "./contract/validation.js";
 export { insidePartitions } from "./partitions/inside-partitions.js";
-export { requestFor } from "./partitions/partitioned-rate-limiter.js";
+export { insideOf, requestFor, requestForWith } from "./partitions/partitioned-rate-limiter.js";
+export { captureContext, type RunInContext } from "./queue/async-context.js";
