@@ -51,8 +51,9 @@ export function outcomeOfValue(value: unknown): LeaseOutcome {
 
 /**
  * The outcome of work that threw or rejected. The caller's own abort comes first: what it cuts short says nothing
- * about the resource. Any other `AbortError` is a `failure`: it does not tell whether time was up, or nobody wanted it. Wrapped errors are looked into, since `fetch` hides the reason in `cause`. Never throws: an error
- * that cannot be looked at is a `failure`.
+ * about the resource. Any other `AbortError` is a `failure`: it does not tell whether time was up, or nobody wanted it.
+ * Wrapped errors are looked into, since `fetch` hides the reason in `cause`. Never throws: an error that cannot be looked at
+ * is a `failure`.
  */
 export function outcomeOfError(error: unknown, callerSignal: AbortSignal | undefined): LeaseOutcome {
   if (callerSignal?.aborted === true) return "ignored";
