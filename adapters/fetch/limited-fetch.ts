@@ -3,6 +3,7 @@ import {
   type PartitionedRateLimiter,
   RateLimiter,
   type RateLimitLease,
+  RateLimitRejectedError,
   type RejectionReason,
   type ShadowRejection,
   shadowed,
@@ -26,12 +27,21 @@ import { HeldBodies } from "./held-bodies.js";
 import { BodyCopy, canHold, holdResponse } from "./held-response.js";
 import { clockOf, isPaused, type Pausable } from "./limiter-view.js";
 import { CallView, type LimitedRequestInit } from "./outgoing-request.js";
-import { rejection, rejectionError } from "./rejection.js";
+import { answeredHere, rejection, rejectionError } from "./rejection.js";
 import { HintReader } from "./server-hints.js";
 import { Turn } from "./turn.js";
 
-/** Answers that no server made. Only this process knows them; a header could be anybody's. */
-const answeredHere = new WeakSet<Response>();
+const NOT_COPIED =
+  'The body has to be read from the first, before anything is awaited, and that of an error needs hold: "body".';
+
+/** Nobody gets the response; its server need not send the rest. */
+function cancelBody(response: Response | undefined, reason: unknown): void {
+  try {
+    response?.body?.cancel(reason).catch(() => {});
+  } catch {
+    // Some clients bring their own fetch, with bodies that are no web streams.
+  }
+}
 
 /** What stands behind a wrapped `fetch`; `withRateLimiter` tells how it behaves. */
 export class LimitedFetch<Resource> implements AdmissionOwner {
@@ -108,18 +118,22 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
 
     this.#started += 1;
     this.#active += 1;
-    const admission = new Admission(this, lease);
+    const { maxActualPermits = 1_000_000 } = this.#options;
+    const admission = new Admission(this, lease, maxActualPermits);
     let response: Response;
     try {
       response = await fetch(input, call.init);
     } catch (error) {
-      lease.report(outcomeOfError(error, signal));
-      // An address that is none has not reached any server.
-      if (call.hasUsableUrl) admission.end();
-      else admission.undo();
+      const outcome = outcomeOfError(error, signal);
+      // A wrapper further in has refused it, or it is none that could be sent: it has not reached any server.
+      if (RateLimitRejectedError.is(error) || call.hasBeenUnsendable(error)) admission.undo(outcome);
+      else {
+        admission.report(outcome);
+        admission.end();
+      }
       throw error;
     }
-    return this.#receive(call, limiter, lease, admission, response, signal);
+    return this.#receive(call, limiter, admission, response, signal);
   }
 
   getStatistics(): FetchStatistics {
@@ -276,7 +290,8 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
     const response = await onRejected(refusal, call);
     if (typeof response !== "object" || response === null)
       throw wrongType("what onRejected returns", "a Response", response);
-    answeredHere.add(response);
+    // Where it has an address, it comes from a server: the call was answered from somewhere else.
+    if (!response.url) answeredHere.add(response);
     return response;
   }
 
@@ -299,28 +314,34 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
   #receive(
     call: CallView<Resource>,
     limiter: Pausable,
-    lease: RateLimitLease,
     admission: Admission,
     response: Response,
     signal: AbortSignal | undefined,
   ): Response {
-    lease.report(outcomeOfValue(response));
-    if (answeredHere.has(response)) {
-      admission.end();
-      return response;
-    }
     let received = response;
+    let copy: BodyCopy | undefined;
     try {
+      if (typeof response !== "object" || response === null)
+        throw wrongType("what fetch returns", "a Response", response);
+      if (answeredHere.has(response)) {
+        admission.undo("dropped");
+        return response;
+      }
+      admission.report(outcomeOfValue(response));
       this.#takeHint(call, limiter, response);
-      const { hold = "body", actualPermits } = this.#options;
+      const isSuccess = response.status >= 200 && response.status <= 299;
+      const { hold = isSuccess ? "body" : "headers", actualPermits } = this.#options;
       const until = call.limits?.hold ?? (typeof hold === "function" ? hold(response, call) : hold);
       checkChoice("hold", until, ["headers", "body"]);
       const mayHold = canHold(response, call);
-      const copy = actualPermits !== undefined && mayHold ? new BodyCopy(response) : undefined;
-      if (actualPermits !== undefined) admission.charge(actualPermits(copy?.response ?? response, call));
-      const isRead = copy?.isRead === true;
+      if (actualPermits !== undefined) {
+        if (mayHold) copy = new BodyCopy(response);
+        admission.charge(actualPermits(copy?.response ?? response, call));
+      }
+      // Whoever gets an error often leaves its body alone, and the copy would wait for it.
+      const isRead = copy?.isRead === true && admission.isCostPending && (isSuccess || until === "body");
       if (isRead) admission.copy = copy;
-      else copy?.fail(new TypeError("The body has to be read from the first, before anything is awaited."));
+      else copy?.fail(new TypeError(NOT_COPIED));
       if (mayHold && (until === "body" || isRead) && !this.#isDisposed) {
         received = holdResponse(response, admission.end, admission.copy);
         this.#held.add(admission);
@@ -331,8 +352,9 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
       }
       return received;
     } catch (error) {
+      copy?.fail(error);
       admission.end();
-      received.body?.cancel(error).catch(() => {});
+      cancelBody(received, error);
       throw error;
     }
   }

@@ -38,6 +38,21 @@ beforeEach(() => {
 const concurrency = (permitLimit: number, queueLimit = 10) =>
   new ConcurrencyLimiter({ permitLimit, queueLimit, clock });
 
+/** A limiter that asks another one, and notes what is reported to its leases. */
+function reportingTo(outcomes: string[], limiter: RateLimiter): RateLimiter {
+  class Noting extends NoLimiter {
+    protected override acquireCore(permitCount: number): RateLimitLease {
+      const lease = limiter.attemptAcquire(permitCount);
+      vi.spyOn(lease, "report").mockImplementation((outcome) => void outcomes.push(outcome));
+      return lease;
+    }
+    get [Symbol.for("headgate.inside.v1")]() {
+      return undefined;
+    }
+  }
+  return new Noting();
+}
+
 /** The answer of a call that the stub answers at once. */
 async function answered(promise: Promise<Response>, body?: BodyInit, init?: ResponseInit): Promise<Response> {
   await flush();
@@ -313,7 +328,7 @@ describe("what is handed on", () => {
     expect(limiter.getStatistics().currentAvailablePermits).toBe(1);
   });
 
-  it("costs nothing when the address is none", async () => {
+  it("costs nothing when there is no request to be made", async () => {
     const limiter = new TokenBucketRateLimiter({
       tokenLimit: 2,
       tokensPerPeriod: 1,
@@ -323,7 +338,45 @@ describe("what is handed on", () => {
     const limited = withRateLimiter(fetch, limiter);
     await expect(limited("http://")).rejects.toBeInstanceOf(TypeError);
     await expect(limited("/relative")).rejects.toBeInstanceOf(TypeError);
+    for (const init of [{ body: "x" }, { method: "a b" }, { headers: { "a b": "1" } }]) {
+      await expect(limited("http://127.0.0.1:1", init)).rejects.toBeInstanceOf(TypeError);
+    }
+    await expect(limited("http://user:secret@127.0.0.1:1")).rejects.toBeInstanceOf(TypeError);
     expect(limiter.getStatistics().currentAvailablePermits).toBe(2);
+  });
+
+  it("costs what it costs when the connection fails, though the body of its Request is used", async () => {
+    const limiter = new TokenBucketRateLimiter({
+      tokenLimit: 2,
+      tokensPerPeriod: 1,
+      replenishmentPeriodMs: 1000,
+      clock,
+    });
+    const error = new TypeError("Failed to fetch");
+    const limited = withRateLimiter(async (input) => {
+      await (input as Request).text();
+      throw error;
+    }, limiter);
+    await expect(limited(new Request(URL_A, { method: "POST", body: "abc" }))).rejects.toBe(error);
+    expect(limiter.getStatistics().currentAvailablePermits).toBe(1);
+  });
+
+  it.each([undefined, null, "x"])("fails when the inner fetch answers with %s", async (answer) => {
+    const limited = withRateLimiter((async () => answer) as never, concurrency(1));
+    await expect(limited(URL_A)).rejects.toThrow("what fetch returns must be a Response");
+    idle(limited);
+  });
+
+  it("does not hide the error of a function when the body is no web stream", async () => {
+    const error = new Error("mine");
+    const response = { status: 429, headers: new Headers({ "retry-after": "1" }), body: { on() {} } };
+    const limited = withRateLimiter((async () => response) as never, concurrency(1), {
+      onServerHint: () => {
+        throw error;
+      },
+    });
+    await expect(limited(URL_A)).rejects.toBe(error);
+    idle(limited);
   });
 
   it("is limited too when only the inner fetch knows what a relative address means", async () => {
@@ -698,6 +751,26 @@ describe("the lease and the body", () => {
     expect(stub.sent).toHaveLength(2);
   });
 
+  it.each([400, 429, 500, 503])(
+    "by default the body of a %s holds nothing; with hold: body it does",
+    async (status) => {
+      const limiter = concurrency(2);
+      const byDefault = withRateLimiter(stub.fetch, limiter);
+      const response = await answered(byDefault(URL_A), "oops", { status });
+      idle(byDefault);
+      expect(await response.text()).toBe("oops");
+      const always = withRateLimiter(stub.fetch, limiter, { hold: "body" });
+      const held = await answered(always(URL_A), "oops", { status });
+      expect(always.getStatistics().active).toBe(1);
+      await held.text();
+      idle(always);
+      const thisOne = await answered(byDefault(URL_A, { headgate: { hold: "body" } }), "oops", { status });
+      expect(byDefault.getStatistics().active).toBe(1);
+      await thisOne.text();
+      idle(byDefault);
+    },
+  );
+
   it("hold may be a function; what it throws is the caller's error, and the body is cancelled", async () => {
     const { state, stream } = pieces("a");
     const limiter = concurrency(2);
@@ -907,6 +980,121 @@ describe("the cost that only the answer tells", () => {
     expect(left(limiter)).toBe(998);
   });
 
+  it.each(["headers", undefined] as const)(
+    "of an error whose body is left alone is the estimate; hold: %s",
+    async (hold) => {
+      const limiter = bucket();
+      const limited = byLength(limiter, { hold });
+      const response = await answered(limited(URL_A), "oops", { status: 500 });
+      await limited.drain();
+      expect(left(limiter)).toBe(500);
+      expect(await response.text()).toBe("oops");
+    },
+  );
+
+  it("of an error is read with hold: body", async () => {
+    const limiter = bucket();
+    const limited = byLength(limiter, { hold: "body" });
+    await (await answered(limited(URL_A), "oops", { status: 500 })).text();
+    await limited.drain();
+    expect(left(limiter)).toBe(996);
+  });
+
+  it("is at most maxActualPermits, whatever the server says", async () => {
+    for (const [maxActualPermits, debt] of [
+      [undefined, 1_000_000],
+      [2000, 2000],
+      [0, 0],
+    ] as const) {
+      for (const cost of [Number.MAX_SAFE_INTEGER, Promise.resolve(Number.MAX_SAFE_INTEGER)]) {
+        const limiter = bucket();
+        const limited = withRateLimiter(stub.fetch, limiter, {
+          maxActualPermits,
+          actualPermits: () => cost,
+        });
+        await answered(limited(URL_A));
+        await limited.drain();
+        expect(left(limiter)).toBe(1000 - debt);
+      }
+    }
+    for (const maxActualPermits of [-1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, "1"]) {
+      expect(() =>
+        withRateLimiter(fetch, bucket(), { maxActualPermits: maxActualPermits as number }),
+      ).toThrow(/^options.maxActualPermits must be /);
+    }
+  });
+
+  it.each([
+    ["is known", {}],
+    ["is waited for no longer", { maxHoldMs: 50 }],
+  ] as const)("ends the copy when it %s: nothing piles up for nobody", async (what, options) => {
+    const { stream } = pieces("ab", "cd", "ef");
+    let copied: ReadableStreamDefaultReader<Uint8Array> | undefined;
+    const limited = withRateLimiter(stub.fetch, bucket(), {
+      ...options,
+      actualPermits: async ({ body }) => {
+        copied = body?.getReader();
+        await copied?.read();
+        if (what === "is waited for no longer") await new Promise(() => {});
+        return 2;
+      },
+    });
+    const response = await answered(limited(URL_A), stream);
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+    await reader.read();
+    clock.advance(50);
+    await flush();
+    await reader.read();
+    await expect(copied?.read()).rejects.toThrow("The body has not been read to its end.");
+    await reader.read();
+    await reader.read();
+    idle(limited);
+  });
+
+  it("that throws after it has begun to read does not leave its own reading open", async () => {
+    let reading: Promise<unknown> | undefined;
+    const limited = withRateLimiter(stub.fetch, concurrency(1), {
+      actualPermits: (response) => {
+        reading = response.text().catch((error: unknown) => error);
+        throw new Error("cost");
+      },
+    });
+    await expect(answered(limited(URL_A), "x")).rejects.toThrow("cost");
+    expect(await reading).toMatchObject({ message: "cost" });
+    idle(limited);
+  });
+
+  it("that a foreign limiter cannot take later is nobody's unhandled error, and the lease goes back", async () => {
+    let disposed = 0;
+    class Failing extends RateLimitLease {
+      readonly isAcquired = true;
+      readonly metadataNames = [];
+      override adjust(): void {
+        throw new Error("store down");
+      }
+      override dispose(): void {
+        disposed += 1;
+      }
+      protected override tryGetMetadataCore(): undefined {}
+    }
+    class Foreign extends NoLimiter {
+      protected override acquireCore(): RateLimitLease {
+        return new Failing();
+      }
+      get [Symbol.for("headgate.inside.v1")]() {
+        return undefined;
+      }
+    }
+    const limited = withRateLimiter(stub.fetch, new Foreign(), { actualPermits: async () => 5 });
+    await answered(limited(URL_A));
+    await limited.drain();
+    expect(disposed).toBe(1);
+    const inner = withRateLimiter(stub.fetch, concurrency(1, 0));
+    void inner(URL_A);
+    await expect(withRateLimiter(inner, new Foreign())(URL_A)).rejects.toThrow("store down");
+    expect(disposed).toBe(2);
+  });
+
   it("that throws is the caller's error, and the lease goes back", async () => {
     const error = new Error("cost");
     const limited = withRateLimiter(stub.fetch, concurrency(1), {
@@ -1046,6 +1234,50 @@ describe("refusals", () => {
     expect(await a.text()).toBe(await b.text());
     expect(() => forSdk({ status: 200 })).toThrow(RangeError);
     expect(() => forSdk({ state: 1 } as never)).toThrow(TypeError);
+  });
+
+  it.each([
+    ["throws", {}],
+    ["answers", { onRejected: forSdk() }],
+    ["answers with a success", { onRejected: () => new Response("kept") }],
+  ] as const)(
+    "a refusal further in that %s costs nothing further out, and has it learn",
+    async (_what, options) => {
+      const window = new TokenBucketRateLimiter({
+        tokenLimit: 10,
+        tokensPerPeriod: 1,
+        replenishmentPeriodMs: 1000,
+        clock,
+      });
+      const inner = withRateLimiter(stub.fetch, concurrency(1, 0), options);
+      void inner(URL_A);
+      const outcomes: string[] = [];
+      const outer = withRateLimiter(inner, reportingTo(outcomes, window));
+      for (let i = 0; i < 3; i++) await outer(URL_A).catch(() => {});
+      expect(window.getStatistics().currentAvailablePermits).toBe(10);
+      expect(outcomes).toEqual(["dropped", "dropped", "dropped"]);
+      idle(outer);
+    },
+  );
+
+  it("an answer that onRejected had from another server is that server's: its hints count", async () => {
+    const hints: unknown[] = [];
+    const inner = withRateLimiter(stub.fetch, concurrency(1, 0), {
+      onRejected: () =>
+        Object.defineProperty(new Response("x", { status: 429, headers: { "retry-after": "5" } }), "url", {
+          value: "https://other.example/",
+        }),
+    });
+    void inner(URL_A);
+    const outer = withRateLimiter(inner, concurrency(9), { onServerHint: (hint) => hints.push(hint) });
+    await (await outer(URL_A)).text();
+    expect(hints).toHaveLength(1);
+  });
+
+  it("an answer of forSdk shows no name and no password", async () => {
+    const limited = withRateLimiter(stub.fetch, concurrency(1, 0), { onRejected: forSdk() });
+    void limited(URL_A);
+    expect((await limited("https://user:secret@a.example/x#y")).url).toBe("https://a.example/x");
   });
 
   it("an answer of forSdk pauses nothing further out, a forged one is an answer like any other", async () => {
