@@ -1,5 +1,5 @@
 // The inside door: what our own adapters use beyond the public surface. Not exported by the package.
-export { isSignal } from "./contract/acquire-options.js";
+export { checkNotAborted, isSignal } from "./contract/acquire-options.js";
 export {
   type AcquireSink,
   type AcquireTicket,

@@ -11,6 +11,7 @@ import {
 } from "headgate";
 import {
   checkChoice,
+  checkNotAborted,
   checkNumber,
   checkPermitCount,
   type InsideLimiter,
@@ -176,9 +177,14 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
 
   #close(): void {
     this.#isDisposed = true;
-    for (const turn of [...this.#turns]) turn.leave();
+    this.#leaveAll();
     this.#held.endAll();
   }
+
+  /** Takes all who wait out of their queues. */
+  readonly #leaveAll = (): void => {
+    for (const turn of [...this.#turns]) turn.leave();
+  };
 
   /** A call is over, as far as the limiter goes. */
   #leave(): void {
@@ -199,6 +205,13 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
     return resource === undefined ? undefined : this.#limiter.forResource(resource);
   }
 
+  /** The limiter of the server that has answered, where a redirect led to another one than was asked. */
+  #limiterOfAnswer(call: CallView<Resource>, { redirected, url }: Response): Pausable | undefined {
+    if (this.#limiter instanceof RateLimiter || redirected !== true) return undefined;
+    if (call.limits?.partition !== undefined || this.#options.partition !== undefined) return undefined;
+    return this.#limiter.forResource(new CallView<Resource>(url, undefined).origin as Resource);
+  }
+
   /** A limiter that lets everything through, and has it counted here. */
   #inShadow(limiter: RateLimiter): RateLimiter {
     const onRejected = ({ wouldHaveWaited }: ShadowRejection) => {
@@ -215,7 +228,8 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
     signal: AbortSignal | undefined,
   ): RateLimitLease | Promise<RateLimitLease | undefined> | undefined {
     const { permits = 1, priority, deadline, shadow = false } = this.#options;
-    this.#checkNotAborted(signal);
+    checkNotAborted(signal);
+    checkNotAborted(this.#options.signal);
     if (this.#isDisposed) return undefined;
     const { limits } = call;
     const permitCount = limits?.permits ?? (typeof permits === "function" ? permits(call) : permits);
@@ -227,7 +241,8 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
     if (maxWaitMs !== undefined && maxWaitMs < 0 && !shadow) return undefined;
     const asked = shadow ? (this.#shadow ?? this.#inShadow(limiter)) : limiter;
     const turn = new Turn(this.#turns);
-    const options = { signal: this.#anyOf(signal), priority: rank, maxWaitMs };
+    // The common signal has a listener of its own; `AbortSignal.any` would leave something on it for every call in Node 20.
+    const options = { signal, priority: rank, maxWaitMs };
     const answer = requestWith(asked, permitCount, options, turn);
     return isLease(answer) ? answer : turn.wait(answer);
   }
@@ -237,16 +252,22 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
     turn: Promise<RateLimitLease | undefined>,
     signal: AbortSignal | undefined,
   ): Promise<RateLimitLease | undefined> {
+    const { signal: common } = this.#options;
     this.#held.setAwaited(true);
+    common?.addEventListener("abort", this.#leaveAll);
     let lease: RateLimitLease | undefined;
     try {
       lease = await turn;
-      this.#checkNotAborted(signal);
+      checkNotAborted(signal);
+      checkNotAborted(common);
     } catch (error) {
       lease?.refund();
       throw error;
     } finally {
-      if (this.#turns.size === 0) this.#held.setAwaited(false);
+      if (this.#turns.size === 0) {
+        this.#held.setAwaited(false);
+        common?.removeEventListener("abort", this.#leaveAll);
+      }
     }
     if (!this.#isDisposed) return lease;
     lease?.refund();
@@ -261,18 +282,6 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
     const leftMs = deadline - this.#clock.now();
     if (leftMs <= 0) return -1;
     return maxWaitMs === undefined ? leftMs : Math.min(maxWaitMs, leftMs);
-  }
-
-  #checkNotAborted(signal: AbortSignal | undefined): void {
-    const { signal: common } = this.#options;
-    if (signal?.aborted === true) throw signal.reason;
-    if (common?.aborted === true) throw common.reason;
-  }
-
-  #anyOf(signal: AbortSignal | undefined): AbortSignal | undefined {
-    const { signal: common } = this.#options;
-    if (signal === undefined || common === undefined) return signal ?? common;
-    return AbortSignal.any([signal, common]);
   }
 
   /** What a call gets that was refused. */
@@ -361,8 +370,9 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
 
   #takeHint(call: CallView<Resource>, limiter: Pausable, response: Response): void {
     const hint = this.#hints?.apply(response, (durationMs) => {
-      if (limiter.pause === undefined) throw new TypeError("The limiter has no pause method.");
-      limiter.pause(durationMs);
+      const told = this.#limiterOfAnswer(call, response) ?? limiter;
+      if (told.pause === undefined) throw new TypeError("The limiter has no pause method.");
+      told.pause(durationMs);
       this.#pauses += 1;
     });
     if (hint !== undefined) this.#options.onServerHint?.(hint, call);

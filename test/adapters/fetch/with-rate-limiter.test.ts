@@ -451,6 +451,37 @@ describe("aborts", () => {
     idle(limited);
   });
 
+  it("of the wrapper's signal: one listener while calls wait, none later, and no signal made for a call", async () => {
+    const { signal } = new AbortController();
+    const any = vi.spyOn(AbortSignal, "any");
+    const limiter = concurrency(1);
+    const limited = withRateLimiter(stub.fetch, limiter, { signal });
+    const busy = limiter.attemptAcquire();
+    const calls = Array.from({ length: 5 }, () => limited(URL_A, { signal: new AbortController().signal }));
+    await flush();
+    expect(getEventListeners(signal, "abort")).toHaveLength(1);
+    busy.dispose();
+    for (const call of calls) await answered(call);
+    await limited.drain();
+    expect(getEventListeners(signal, "abort")).toHaveLength(0);
+    expect(any).not.toHaveBeenCalled();
+  });
+
+  it("of the wrapper's signal in the turn of the grant win: nothing is sent", async () => {
+    const controller = new AbortController();
+    const limiter = concurrency(1);
+    const limited = withRateLimiter(stub.fetch, limiter, { signal: controller.signal });
+    const held = limiter.attemptAcquire();
+    const call = watch(limited(URL_A));
+    held.dispose();
+    const reason = new Error("x");
+    controller.abort(reason);
+    await flush();
+    expect(call.reason).toBe(reason);
+    expect(stub.sent).toHaveLength(0);
+    expect(limiter.getStatistics()).toMatchObject({ currentAvailablePermits: 1, currentQueuedCount: 0 });
+  });
+
   it("leave no listener on a signal that is shared by 10 000 calls", async () => {
     const { signal } = new AbortController();
     const limiter = concurrency(1);
@@ -1014,7 +1045,9 @@ describe("the cost that only the answer tells", () => {
         });
         await answered(limited(URL_A));
         await limited.drain();
-        expect(left(limiter)).toBe(1000 - debt);
+        // 1000 tokens, 1 in 1 000 000 ms.
+        const waitMs = debt === 0 ? undefined : (debt - 1000 + 1) * 1_000_000;
+        expect(limiter.attemptAcquire().retryAfterMs).toBe(waitMs);
       }
     }
     for (const maxActualPermits of [-1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, "1"]) {
@@ -1151,6 +1184,28 @@ describe("partitions", () => {
     await flush();
     expect(limited.getStatistics()).toMatchObject({ active: 1, waiting: 1 });
     expect(stub.sent).toHaveLength(4);
+  });
+
+  it("a hint after a redirect is that of the origin that answered; with a function it is the call's", async () => {
+    const redirected = () =>
+      Object.defineProperties(new Response(null, { status: 429, headers: { "retry-after": "60" } }), {
+        redirected: { value: true },
+        url: { value: "https://b.example/there" },
+      });
+    const reasonOf = (limiter: ReturnType<typeof byKey>, key: string) => limiter.attemptAcquire(key).reason;
+    const limiter = byKey();
+    const byOrigin = withRateLimiter(async () => redirected(), limiter);
+    await byOrigin(URL_A);
+    expect(reasonOf(limiter, "https://a.example")).toBeUndefined();
+    expect(reasonOf(limiter, "https://b.example")).toBe("server_pause");
+    expect(byOrigin.getStatistics().totalPauses).toBe(1);
+    const other = byKey();
+    const byFunction = withRateLimiter(async () => redirected(), other, { partition: () => "mine" });
+    await byFunction(URL_A);
+    expect(reasonOf(other, "mine")).toBe("server_pause");
+    const third = byKey();
+    await withRateLimiter(async () => redirected(), third)(URL_A, { headgate: { partition: "mine" } });
+    expect(reasonOf(third, "mine")).toBe("server_pause");
   });
 
   it("may get the whole view of the request", async () => {
