@@ -1,4 +1,5 @@
 import type { LeaseOutcome, RateLimitLease } from "headgate";
+import { listen, unlisten } from "./abort-listeners.js";
 import type { BodyCopy } from "./held-response.js";
 
 /** Whoever counts calls that hold a lease. */
@@ -75,14 +76,14 @@ export class Admission {
       return;
     }
     this.#signal = signal;
-    signal.addEventListener("abort", this.end, { once: true });
+    listen(signal, this.end);
   }
 
   /** The work is over: the lease goes back. Only the first call counts. */
   readonly end = (): void => {
     if (this.#isOver) return;
     this.#isOver = true;
-    this.#signal?.removeEventListener("abort", this.end);
+    if (this.#signal !== undefined) unlisten(this.#signal, this.end);
     this.#signal = undefined;
     if (!this.#isCostPending) this.#giveBack();
     // Where the body is over, so is the copy. Else nobody may read the body any more, and the copy would never end.

@@ -32,6 +32,15 @@ export interface RateLimitedFetch<Resource = unknown> extends Disposable, AsyncD
 }
 
 /**
+ * What a host's own `fetch` has besides, and the wrapped one has too: `preconnect` in Bun.
+ *
+ * @public
+ */
+export type FetchExtras<Fetch> = Fetch extends { readonly preconnect: infer Preconnect }
+  ? { readonly preconnect: Preconnect }
+  : unknown;
+
+/**
  * Puts a limiter before `fetch`: what it returns is called as `fetch` is, by your own code or by an SDK that takes a `fetch`.
  *
  * Each call acquires a lease first, and waits for it if the limiter has a queue; the request goes out once it is granted.
@@ -69,31 +78,31 @@ export interface RateLimitedFetch<Resource = unknown> extends Disposable, AsyncD
  *
  * @public
  */
-export function withRateLimiter(
-  fetch: FetchLike,
+export function withRateLimiter<Fetch extends FetchLike>(
+  fetch: Fetch,
   limiter: RateLimiter,
   options?: FetchLimiterOptions,
-): RateLimitedFetch<never>;
+): RateLimitedFetch<never> & FetchExtras<Fetch>;
 /**
  * The same with a limit for each origin.
  *
  * @public
  */
-export function withRateLimiter(
-  fetch: FetchLike,
+export function withRateLimiter<Fetch extends FetchLike>(
+  fetch: Fetch,
   limiter: PartitionedRateLimiter<string>,
   options?: FetchLimiterOptions & { readonly partition?: undefined },
-): RateLimitedFetch<string>;
+): RateLimitedFetch<string> & FetchExtras<Fetch>;
 /**
  * The same with a limit for each tenant, or whatever `partition` says.
  *
  * @public
  */
-export function withRateLimiter<Resource>(
-  fetch: FetchLike,
+export function withRateLimiter<Resource, Fetch extends FetchLike = FetchLike>(
+  fetch: Fetch,
   limiter: PartitionedRateLimiter<Resource>,
   options: PartitionedFetchLimiterOptions<Resource>,
-): RateLimitedFetch<Resource>;
+): RateLimitedFetch<Resource> & FetchExtras<Fetch>;
 export function withRateLimiter<Resource>(
   fetch: FetchLike,
   limiter: RateLimiter | PartitionedRateLimiter<Resource>,
@@ -117,5 +126,12 @@ export function withRateLimiter<Resource>(
       [Symbol.dispose]: dispose,
       [Symbol.asyncDispose]: disposeAsync,
     },
+    extrasOf(fetch),
   );
+}
+
+/** Goes past the limiter: it opens connections and sends nothing. */
+function extrasOf(fetch: FetchLike): { preconnect?: unknown } {
+  const { preconnect } = fetch as { readonly preconnect?: unknown };
+  return typeof preconnect === "function" ? { preconnect: preconnect.bind(fetch) } : {};
 }

@@ -362,7 +362,7 @@ describe("what is handed on", () => {
   });
 
   it.each([undefined, null, "x"])("fails when the inner fetch answers with %s", async (answer) => {
-    const limited = withRateLimiter((async () => answer) as never, concurrency(1));
+    const limited = withRateLimiter((async () => answer) as unknown as FetchLike, concurrency(1));
     await expect(limited(URL_A)).rejects.toThrow("what fetch returns must be a Response");
     idle(limited);
   });
@@ -370,7 +370,7 @@ describe("what is handed on", () => {
   it("does not hide the error of a function when the body is no web stream", async () => {
     const error = new Error("mine");
     const response = { status: 429, headers: new Headers({ "retry-after": "1" }), body: { on() {} } };
-    const limited = withRateLimiter((async () => response) as never, concurrency(1), {
+    const limited = withRateLimiter((async () => response) as unknown as FetchLike, concurrency(1), {
       onServerHint: () => {
         throw error;
       },
@@ -821,6 +821,22 @@ describe("the lease and the body", () => {
       'hold must be "headers" or "body"; got "never".',
     );
     idle(wrong);
+  });
+
+  it("bodies that hang on one signal put one listener on it, and all are told", async () => {
+    const controller = new AbortController();
+    const { signal } = controller;
+    const limiter = concurrency(50);
+    const limited = withRateLimiter(async () => new Response("x"), limiter);
+    const responses: Response[] = [];
+    for (let i = 0; i < 50; i++) responses.push(await limited(URL_A, { signal }));
+    expect(getEventListeners(signal, "abort")).toHaveLength(1);
+    await responses[0]?.text();
+    expect(getEventListeners(signal, "abort")).toHaveLength(1);
+    expect(limited.getStatistics().active).toBe(49);
+    controller.abort();
+    idle(limited);
+    expect(getEventListeners(signal, "abort")).toHaveLength(0);
   });
 
   it("an abort gives the lease back though nobody reads, also one that came with the headers", async () => {
@@ -1661,4 +1677,17 @@ const takesFetch = (given: typeof globalThis.fetch): FetchLike => given;
 it("is a fetch by its type", () => {
   const limited = withRateLimiter(fetch, concurrency(1));
   expect(takesFetch(limited)).toBe(limited);
+});
+
+it("has what a host's fetch has besides, such as preconnect of Bun", () => {
+  const preconnected: unknown[] = [];
+  const ofHost = Object.assign(async () => new Response(null), {
+    preconnect(this: unknown, url: string): void {
+      preconnected.push([this, url]);
+    },
+  });
+  const limited = withRateLimiter(ofHost, concurrency(1));
+  limited.preconnect(URL_A);
+  expect(preconnected).toEqual([[ofHost, URL_A]]);
+  expect("preconnect" in withRateLimiter(fetch, concurrency(1))).toBe(false);
 });
