@@ -24,3 +24,4 @@ export {
   wrongType,
 } from "./contract/validation.js";
 export { insidePartitions } from "./partitions/inside-partitions.js";
+export { Alarm } from "./time/alarm.js";
