@@ -717,7 +717,7 @@ describe("the lease and the body", () => {
     ["an upgrade", () => Object.defineProperty(new Response("x"), "status", { value: 101 })],
   ];
   it.each(untouched)("%s: the response comes as it is, and nothing is held", async (_what, make) => {
-    const limited = withRateLimiter(stub.fetch, concurrency(1));
+    const limited = withRateLimiter(stub.fetch, concurrency(1), { hold: "body" });
     const promise = limited(URL_A);
     await flush();
     const original = make();
