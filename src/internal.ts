@@ -26,3 +26,4 @@ export {
 export { insidePartitions } from "./partitions/inside-partitions.js";
 export { insideOf, requestFor, requestForWith } from "./partitions/partitioned-rate-limiter.js";
 export { captureContext, type RunInContext } from "./queue/async-context.js";
+export { Alarm } from "./time/alarm.js";
