@@ -35,6 +35,17 @@ export default defineConfig({
         },
       },
       {
+        // The oldest RxJS that the operators are for; all other projects have the newest.
+        extends: true,
+        resolve: { alias: [{ find: /^rxjs(\/.+)?$/, replacement: "rxjs-7.8.0$1" }] },
+        test: {
+          name: "rxjs-7.8.0",
+          environment: "node",
+          include: ["test/adapters/rxjs/**/*.test.ts"],
+          env: { RXJS: "7.8.0" },
+        },
+      },
+      {
         extends: true,
         test: {
           name: "types",

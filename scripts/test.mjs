@@ -50,7 +50,10 @@ must("snippets", node, ["scripts/check-snippets.mjs"]);
 must("run snippets", node, ["scripts/run-snippets.mjs"]);
 must("timelines", node, ["scripts/timelines.mjs"]);
 must("size", node, ["scripts/size.mjs"]);
-const projects = ["node", "types", ...(browser ? ["browser"] : [])].flatMap((p) => ["--project", p]);
+const projects = ["node", "rxjs-7.8.0", "types", ...(browser ? ["browser"] : [])].flatMap((p) => [
+  "--project",
+  p,
+]);
 must("vitest", node, [bin("vitest/vitest.mjs"), "run", "--coverage", ...projects, ...process.argv.slice(2)]);
 if (failed.length > 0) console.error(`\nfailed: ${failed.join(", ")}`);
 process.exitCode = failed.length === 0 ? 0 : 1;

@@ -104,8 +104,9 @@ async function runAll(folder) {
     if (!file.endsWith(".mjs")) continue;
     const { default: scenario } = await import(new URL(file, folder).href);
     const timeline = new Timeline();
-    await scenario(timeline);
-    blocks.set(path.basename(file, ".mjs"), `\n\`\`\`text\n${timeline}\n\`\`\`\n\n`);
+    // A scenario that draws something else than rows returns that.
+    const picture = (await scenario(timeline)) ?? timeline;
+    blocks.set(path.basename(file, ".mjs"), `\n\`\`\`text\n${picture}\n\`\`\`\n\n`);
   }
   return blocks;
 }

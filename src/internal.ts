@@ -1,5 +1,5 @@
 // The inside door: what our own adapters use beyond the public surface. Not exported by the package.
-export { isSignal } from "./contract/acquire-options.js";
+export { checkNotAborted, isSignal } from "./contract/acquire-options.js";
 export {
   type AcquireSink,
   type AcquireTicket,
@@ -24,4 +24,6 @@ export {
   wrongType,
 } from "./contract/validation.js";
 export { insidePartitions } from "./partitions/inside-partitions.js";
-export { requestForWith } from "./partitions/partitioned-rate-limiter.js";
+export { insideOf, requestFor, requestForWith } from "./partitions/partitioned-rate-limiter.js";
+export { captureContext, type RunInContext } from "./queue/async-context.js";
+export { Alarm } from "./time/alarm.js";

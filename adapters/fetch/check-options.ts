@@ -3,6 +3,7 @@ import {
   checkChoice,
   checkDuration,
   checkFunction,
+  checkInteger,
   checkMethods,
   checkNumber,
   checkOptionNames,
@@ -19,6 +20,7 @@ const OPTION_NAMES = [
   "partition",
   "permits",
   "actualPermits",
+  "maxActualPermits",
   "hold",
   "maxHoldMs",
   "maxWaitMs",
@@ -36,8 +38,10 @@ const OPTION_NAMES = [
 /** Checks what can be checked without the limiter; the hints are checked where they are read. */
 export function checkOptions(options: Options<never>): void {
   checkOptionNames(options, OPTION_NAMES);
-  const { permits, hold, maxHoldMs, maxWaitMs, signal, clock } = options;
+  const { permits, maxActualPermits, hold, maxHoldMs, maxWaitMs, signal, clock } = options;
   if (permits !== undefined && typeof permits !== "function") checkPermitCount(permits, "options.permits");
+  if (maxActualPermits !== undefined)
+    checkInteger("options.maxActualPermits", maxActualPermits, 0, Number.MAX_SAFE_INTEGER);
   if (hold !== undefined && typeof hold !== "function")
     checkChoice("options.hold", hold, ["headers", "body"]);
   if (maxHoldMs !== undefined) checkDuration("options.maxHoldMs", maxHoldMs);

@@ -23,15 +23,22 @@ export interface FetchLimiterOptions {
    * the headers, and may return a promise; the lease is held until that is settled. The response it gets is a copy, whose body
    * comes as the caller reads the real one: read it, and begin before you await anything else. When it returns no integer
    * of at least 0, or its promise is rejected, as when the caller leaves the body, what was acquired stays charged. What
-   * it throws is the caller's error.
+   * it throws is the caller's error. The body of an answer that is no success is there only with `hold: "body"`, since
+   * callers often leave it alone.
    */
   readonly actualPermits?:
     | ((response: Response, request: OutgoingRequest) => number | undefined | PromiseLike<number | undefined>)
     | undefined;
   /**
-   * Until when the lease is held: `body`, the default, until the body has been read, was cancelled or failed; `headers` until
-   * the headers are there, which is enough for limiters that count starts (windows, buckets). A function is asked at the
-   * headers; what it throws is the caller's error.
+   * The most that `actualPermits` may charge, in permits; 1 000 000 by default. A larger number counts as this one: what a server
+   * says must not put a debt on the limiter that nobody lives to see paid. Set it to what the largest call can cost.
+   */
+  readonly maxActualPermits?: number | undefined;
+  /**
+   * Until when the lease is held: `body` until the body has been read, was cancelled or failed; `headers` until the headers are
+   * there, which is enough for limiters that count starts (windows, buckets). By default it is `body` for successes (a status
+   * of 200 to 299) and `headers` for all others: clients that throw or try again leave the body of an error alone, and
+   * it would hold its lease for ever. A function is asked at the headers; what it throws is the caller's error.
    */
   readonly hold?:
     | "headers"

@@ -1,6 +1,6 @@
 import { checkInteger, checkOptionNames } from "../../src/internal.js";
 import type { OutgoingRequest } from "./outgoing-request.js";
-import { type FetchRejection, why } from "./rejection.js";
+import { answeredHere, type FetchRejection, why } from "./rejection.js";
 
 /**
  * Options of {@link forSdk}.
@@ -62,6 +62,7 @@ export function forSdk(
     // Clients that show nothing of the body, such as ky, show the status text.
     const response = new Response(body, { status, statusText: `Not sent: ${why(reason)}`, headers });
     Object.defineProperty(response, "url", { value: urlOf(request), configurable: true });
+    answeredHere.add(response);
     return response;
   };
 }
@@ -69,7 +70,10 @@ export function forSdk(
 function urlOf(request: OutgoingRequest): string {
   try {
     const { url } = request;
+    // As `fetch` would show it; it takes no addresses with a name and a password.
     url.hash = "";
+    url.username = "";
+    url.password = "";
     return url.href;
   } catch {
     return "";

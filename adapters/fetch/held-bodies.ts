@@ -1,8 +1,6 @@
 import type { Clock } from "headgate";
+import { Alarm } from "../../src/internal.js";
 import type { Admission } from "./admission.js";
-
-/** The longest delay that hosts take. */
-const LONGEST_DELAY_MS = 2 ** 31 - 1;
 
 /**
  * The bodies that hold a lease, oldest first, and the one timer that ends the holds that last too long. All may last equally
@@ -12,13 +10,14 @@ export class HeldBodies {
   readonly #clock: Clock;
   readonly #maxHoldMs: number;
   readonly #held = new Set<Admission>();
-  #timer: { cancel(): void } | undefined;
-  #isAwaited = false;
+  /** A body that was forgotten is no reason for a process to go on. */
+  readonly #alarm: Alarm;
   expired = 0;
 
   constructor(clock: Clock, maxHoldMs: number) {
     this.#clock = clock;
     this.#maxHoldMs = maxHoldMs;
+    this.#alarm = new Alarm(clock, () => this.#expire(), false);
   }
 
   get size(): number {
@@ -34,23 +33,16 @@ export class HeldBodies {
   add(admission: Admission): void {
     admission.heldSince = this.#clock.now();
     this.#held.add(admission);
-    if (this.#timer === undefined && this.#maxHoldMs < Number.POSITIVE_INFINITY) this.#arm(admission);
+    if (this.#held.size === 1) this.#setAlarm(admission);
   }
 
   delete(admission: Admission): void {
-    if (this.#held.delete(admission) && this.#held.size === 0) {
-      this.#timer?.cancel();
-      this.#timer = undefined;
-    }
+    if (this.#held.delete(admission) && this.#held.size === 0) this.#alarm.clear();
   }
 
   /** Whether a call waits for its turn. A body that was forgotten is no reason for a process to go on; a call is. */
   setAwaited(isAwaited: boolean): void {
-    if (this.#isAwaited === isAwaited) return;
-    this.#isAwaited = isAwaited;
-    if (this.#timer === undefined) return;
-    this.#timer.cancel();
-    this.#arm(this.#oldest as Admission);
+    this.#alarm.setKeepsAlive(isAwaited);
   }
 
   /** Ends all holds; the bodies go on. */
@@ -63,14 +55,11 @@ export class HeldBodies {
     return undefined;
   }
 
-  #arm(oldest: Admission): void {
-    const leftMs = Math.ceil(oldest.heldSince + this.#maxHoldMs - this.#clock.now());
-    const delayMs = Math.min(Math.max(leftMs, 1), LONGEST_DELAY_MS);
-    this.#timer = this.#clock.setTimer(this.#onTimer, delayMs, this.#isAwaited);
+  #setAlarm(oldest: Admission): void {
+    if (this.#maxHoldMs < Number.POSITIVE_INFINITY) this.#alarm.set(oldest.heldSince + this.#maxHoldMs);
   }
 
-  readonly #onTimer = (): void => {
-    this.#timer = undefined;
+  #expire(): void {
     const now = this.#clock.now();
     let oldest = this.#oldest;
     while (oldest !== undefined && now - oldest.heldSince >= this.#maxHoldMs) {
@@ -79,6 +68,6 @@ export class HeldBodies {
       oldest.expire();
       oldest = this.#oldest;
     }
-    if (oldest !== undefined && this.#timer === undefined) this.#arm(oldest);
-  };
+    if (oldest !== undefined) this.#setAlarm(oldest);
+  }
 }

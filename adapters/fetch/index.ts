@@ -10,4 +10,4 @@ export { parseRateLimit, type RateLimitFormat, type ServerQuota } from "./parse-
 export { type ParseRetryAfterOptions, parseRetryAfter } from "./parse-retry-after.js";
 export type { FetchRejection } from "./rejection.js";
 export type { ServerHint, ServerHintOptions, ServerHintSource } from "./server-hints.js";
-export { type RateLimitedFetch, withRateLimiter } from "./with-rate-limiter.js";
+export { type FetchExtras, type RateLimitedFetch, withRateLimiter } from "./with-rate-limiter.js";

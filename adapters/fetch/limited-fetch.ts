@@ -3,6 +3,7 @@ import {
   type PartitionedRateLimiter,
   RateLimiter,
   type RateLimitLease,
+  RateLimitRejectedError,
   type RejectionReason,
   type ShadowRejection,
   shadowed,
@@ -10,6 +11,7 @@ import {
 } from "headgate";
 import {
   checkChoice,
+  checkNotAborted,
   checkNumber,
   checkPermitCount,
   type InsideLimiter,
@@ -26,12 +28,21 @@ import { HeldBodies } from "./held-bodies.js";
 import { BodyCopy, canHold, holdResponse } from "./held-response.js";
 import { clockOf, isPaused, type Pausable } from "./limiter-view.js";
 import { CallView, type LimitedRequestInit } from "./outgoing-request.js";
-import { rejection, rejectionError } from "./rejection.js";
+import { answeredHere, rejection, rejectionError } from "./rejection.js";
 import { HintReader } from "./server-hints.js";
 import { Turn } from "./turn.js";
 
-/** Answers that no server made. Only this process knows them; a header could be anybody's. */
-const answeredHere = new WeakSet<Response>();
+const NOT_COPIED =
+  'The body has to be read from the first, before anything is awaited, and that of an error needs hold: "body".';
+
+/** Nobody gets the response; its server need not send the rest. */
+function cancelBody(response: Response | undefined, reason: unknown): void {
+  try {
+    response?.body?.cancel(reason).catch(() => {});
+  } catch {
+    // Some clients bring their own fetch, with bodies that are no web streams.
+  }
+}
 
 /** What stands behind a wrapped `fetch`; `withRateLimiter` tells how it behaves. */
 export class LimitedFetch<Resource> implements AdmissionOwner {
@@ -108,18 +119,22 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
 
     this.#started += 1;
     this.#active += 1;
-    const admission = new Admission(this, lease);
+    const { maxActualPermits = 1_000_000 } = this.#options;
+    const admission = new Admission(this, lease, maxActualPermits);
     let response: Response;
     try {
       response = await fetch(input, call.init);
     } catch (error) {
-      lease.report(outcomeOfError(error, signal));
-      // An address that is none has not reached any server.
-      if (call.hasUsableUrl) admission.end();
-      else admission.undo();
+      const outcome = outcomeOfError(error, signal);
+      // A wrapper further in has refused it, or it is none that could be sent: it has not reached any server.
+      if (RateLimitRejectedError.is(error) || call.hasBeenUnsendable(error)) admission.undo(outcome);
+      else {
+        admission.report(outcome);
+        admission.end();
+      }
       throw error;
     }
-    return this.#receive(call, limiter, lease, admission, response, signal);
+    return this.#receive(call, limiter, admission, response, signal);
   }
 
   getStatistics(): FetchStatistics {
@@ -162,9 +177,14 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
 
   #close(): void {
     this.#isDisposed = true;
-    for (const turn of [...this.#turns]) turn.leave();
+    this.#leaveAll();
     this.#held.endAll();
   }
+
+  /** Takes all who wait out of their queues. */
+  readonly #leaveAll = (): void => {
+    for (const turn of [...this.#turns]) turn.leave();
+  };
 
   /** A call is over, as far as the limiter goes. */
   #leave(): void {
@@ -185,6 +205,13 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
     return resource === undefined ? undefined : this.#limiter.forResource(resource);
   }
 
+  /** The limiter of the server that has answered, where a redirect led to another one than was asked. */
+  #limiterOfAnswer(call: CallView<Resource>, { redirected, url }: Response): Pausable | undefined {
+    if (this.#limiter instanceof RateLimiter || redirected !== true) return undefined;
+    if (call.limits?.partition !== undefined || this.#options.partition !== undefined) return undefined;
+    return this.#limiter.forResource(new CallView<Resource>(url, undefined).origin as Resource);
+  }
+
   /** A limiter that lets everything through, and has it counted here. */
   #inShadow(limiter: RateLimiter): RateLimiter {
     const onRejected = ({ wouldHaveWaited }: ShadowRejection) => {
@@ -201,7 +228,8 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
     signal: AbortSignal | undefined,
   ): RateLimitLease | Promise<RateLimitLease | undefined> | undefined {
     const { permits = 1, priority, deadline, shadow = false } = this.#options;
-    this.#checkNotAborted(signal);
+    checkNotAborted(signal);
+    checkNotAborted(this.#options.signal);
     if (this.#isDisposed) return undefined;
     const { limits } = call;
     const permitCount = limits?.permits ?? (typeof permits === "function" ? permits(call) : permits);
@@ -213,7 +241,8 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
     if (maxWaitMs !== undefined && maxWaitMs < 0 && !shadow) return undefined;
     const asked = shadow ? (this.#shadow ?? this.#inShadow(limiter)) : limiter;
     const turn = new Turn(this.#turns);
-    const options = { signal: this.#anyOf(signal), priority: rank, maxWaitMs };
+    // The common signal has a listener of its own; `AbortSignal.any` would leave something on it for every call in Node 20.
+    const options = { signal, priority: rank, maxWaitMs };
     const answer = requestWith(asked, permitCount, options, turn);
     return isLease(answer) ? answer : turn.wait(answer);
   }
@@ -223,16 +252,22 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
     turn: Promise<RateLimitLease | undefined>,
     signal: AbortSignal | undefined,
   ): Promise<RateLimitLease | undefined> {
+    const { signal: common } = this.#options;
     this.#held.setAwaited(true);
+    common?.addEventListener("abort", this.#leaveAll);
     let lease: RateLimitLease | undefined;
     try {
       lease = await turn;
-      this.#checkNotAborted(signal);
+      checkNotAborted(signal);
+      checkNotAborted(common);
     } catch (error) {
       lease?.refund();
       throw error;
     } finally {
-      if (this.#turns.size === 0) this.#held.setAwaited(false);
+      if (this.#turns.size === 0) {
+        this.#held.setAwaited(false);
+        common?.removeEventListener("abort", this.#leaveAll);
+      }
     }
     if (!this.#isDisposed) return lease;
     lease?.refund();
@@ -247,18 +282,6 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
     const leftMs = deadline - this.#clock.now();
     if (leftMs <= 0) return -1;
     return maxWaitMs === undefined ? leftMs : Math.min(maxWaitMs, leftMs);
-  }
-
-  #checkNotAborted(signal: AbortSignal | undefined): void {
-    const { signal: common } = this.#options;
-    if (signal?.aborted === true) throw signal.reason;
-    if (common?.aborted === true) throw common.reason;
-  }
-
-  #anyOf(signal: AbortSignal | undefined): AbortSignal | undefined {
-    const { signal: common } = this.#options;
-    if (signal === undefined || common === undefined) return signal ?? common;
-    return AbortSignal.any([signal, common]);
   }
 
   /** What a call gets that was refused. */
@@ -276,7 +299,8 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
     const response = await onRejected(refusal, call);
     if (typeof response !== "object" || response === null)
       throw wrongType("what onRejected returns", "a Response", response);
-    answeredHere.add(response);
+    // Where it has an address, it comes from a server: the call was answered from somewhere else.
+    if (!response.url) answeredHere.add(response);
     return response;
   }
 
@@ -299,28 +323,34 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
   #receive(
     call: CallView<Resource>,
     limiter: Pausable,
-    lease: RateLimitLease,
     admission: Admission,
     response: Response,
     signal: AbortSignal | undefined,
   ): Response {
-    lease.report(outcomeOfValue(response));
-    if (answeredHere.has(response)) {
-      admission.end();
-      return response;
-    }
     let received = response;
+    let copy: BodyCopy | undefined;
     try {
+      if (typeof response !== "object" || response === null)
+        throw wrongType("what fetch returns", "a Response", response);
+      if (answeredHere.has(response)) {
+        admission.undo("dropped");
+        return response;
+      }
+      admission.report(outcomeOfValue(response));
       this.#takeHint(call, limiter, response);
-      const { hold = "body", actualPermits } = this.#options;
+      const isSuccess = response.status >= 200 && response.status <= 299;
+      const { hold = isSuccess ? "body" : "headers", actualPermits } = this.#options;
       const until = call.limits?.hold ?? (typeof hold === "function" ? hold(response, call) : hold);
       checkChoice("hold", until, ["headers", "body"]);
       const mayHold = canHold(response, call);
-      const copy = actualPermits !== undefined && mayHold ? new BodyCopy(response) : undefined;
-      if (actualPermits !== undefined) admission.charge(actualPermits(copy?.response ?? response, call));
-      const isRead = copy?.isRead === true;
+      if (actualPermits !== undefined) {
+        if (mayHold) copy = new BodyCopy(response);
+        admission.charge(actualPermits(copy?.response ?? response, call));
+      }
+      // Whoever gets an error often leaves its body alone, and the copy would wait for it.
+      const isRead = copy?.isRead === true && admission.isCostPending && (isSuccess || until === "body");
       if (isRead) admission.copy = copy;
-      else copy?.fail(new TypeError("The body has to be read from the first, before anything is awaited."));
+      else copy?.fail(new TypeError(NOT_COPIED));
       if (mayHold && (until === "body" || isRead) && !this.#isDisposed) {
         received = holdResponse(response, admission.end, admission.copy);
         this.#held.add(admission);
@@ -331,16 +361,18 @@ export class LimitedFetch<Resource> implements AdmissionOwner {
       }
       return received;
     } catch (error) {
+      copy?.fail(error);
       admission.end();
-      received.body?.cancel(error).catch(() => {});
+      cancelBody(received, error);
       throw error;
     }
   }
 
   #takeHint(call: CallView<Resource>, limiter: Pausable, response: Response): void {
     const hint = this.#hints?.apply(response, (durationMs) => {
-      if (limiter.pause === undefined) throw new TypeError("The limiter has no pause method.");
-      limiter.pause(durationMs);
+      const told = this.#limiterOfAnswer(call, response) ?? limiter;
+      if (told.pause === undefined) throw new TypeError("The limiter has no pause method.");
+      told.pause(durationMs);
       this.#pauses += 1;
     });
     if (hint !== undefined) this.#options.onServerHint?.(hint, call);

@@ -88,11 +88,21 @@ export class CallView<Resource> implements OutgoingRequest {
     return new URL(isRequest(input) ? input.url : String(input), base);
   }
 
-  get hasUsableUrl(): boolean {
+  /**
+   * Whether the call has failed since there was nothing to send: an address that is none, or an `init` that does not fit. What
+   * connections fail with is of the same kind, but then a request can be made.
+   */
+  hasBeenUnsendable(error: unknown): boolean {
+    const { init, method } = this;
     try {
-      return this.url !== undefined;
-    } catch {
+      const { url } = this;
+      if (!(error instanceof TypeError)) return false;
+      const { body, ...rest } = init ?? {};
+      // The body itself may have been used. Whether there may be one shows with any.
+      void new Request(url, { method, ...rest, body: body === undefined || body === null ? null : "" });
       return false;
+    } catch {
+      return true;
     }
   }
 

@@ -37,6 +37,9 @@ export function why(reason: RejectionReason | undefined): string {
   return (reason === undefined ? undefined : WHY[reason]) ?? "the rate limiter refused it";
 }
 
+/** Answers that no server made. Only this process knows them; a header could be anybody's. */
+export const answeredHere: WeakSet<Response> = new WeakSet();
+
 const NO_METADATA: ReadonlyMap<string, unknown> = new Map();
 
 /** What is told of a refusal. */

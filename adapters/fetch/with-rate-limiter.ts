@@ -24,7 +24,8 @@ export interface RateLimitedFetch<Resource = unknown> extends Disposable, AsyncD
   drain(): Promise<void>;
   /**
    * Refuses the calls that wait, and later ones, with `limiter_disposed`, and gives the leases of all bodies back; the bodies
-   * themselves go on. Disposes the limiter if it owns it.
+   * themselves go on, and so do calls that have no headers yet, with their lease. Calls that are not limited (`skip`, no
+   * partition) still go out. Disposes the limiter if it owns it.
    */
   dispose(): void;
   /** The same, and waits for the limiter if it owns it. */
@@ -32,18 +33,27 @@ export interface RateLimitedFetch<Resource = unknown> extends Disposable, AsyncD
 }
 
 /**
+ * What a host's own `fetch` has besides, and the wrapped one has too: `preconnect` in Bun.
+ *
+ * @public
+ */
+export type FetchExtras<Fetch> = Fetch extends { readonly preconnect: infer Preconnect }
+  ? { readonly preconnect: Preconnect }
+  : unknown;
+
+/**
  * Puts a limiter before `fetch`: what it returns is called as `fetch` is, by your own code or by an SDK that takes a `fetch`.
  *
  * Each call acquires a lease first, and waits for it if the limiter has a queue; the request goes out once it is granted.
- * The lease is held until the body has been read, cancelled or has failed. The outcome is reported to it, so adaptive
- * limiters learn. `Retry-After` and `RateLimit` headers pause the limiter, so that everybody who shares it waits, not just the
+ * The lease is held until the body has been read, cancelled or has failed; that of an answer that is no success, until the
+ * headers are there. The outcome is reported to it, so adaptive limiters learn. `Retry-After` and `RateLimit` headers pause the limiter, so that everybody who shares it waits, not just the
  * call that was told. A partitioned limiter has a limit, and pauses, for each origin, or for whatever `partition` says.
  *
  * Aborting a call's signal takes it out of the queue, and the call rejects with the signal's reason. A call that is refused
  * rejects with a `RateLimitRejectedError`; SDKs would try that again, so give them `onRejected: forSdk()`. Nothing is ever
  * retried in here, and a request that has not started has not been touched: it can be made again.
  *
- * **Read or cancel every body.** One that is left alone holds its lease; see `maxHoldMs`, and `heldBodies` of the statistics.
+ * **Read or cancel the body of every success.** One that is left alone holds its lease; see `maxHoldMs`, and `heldBodies` of the statistics.
  * Responses with a body are handed on in a new `Response`; those without one, and all with `hold: "headers"`, as they are.
  *
  * @example
@@ -69,31 +79,31 @@ export interface RateLimitedFetch<Resource = unknown> extends Disposable, AsyncD
  *
  * @public
  */
-export function withRateLimiter(
-  fetch: FetchLike,
+export function withRateLimiter<Fetch extends FetchLike>(
+  fetch: Fetch,
   limiter: RateLimiter,
   options?: FetchLimiterOptions,
-): RateLimitedFetch<never>;
+): RateLimitedFetch<never> & FetchExtras<Fetch>;
 /**
  * The same with a limit for each origin.
  *
  * @public
  */
-export function withRateLimiter(
-  fetch: FetchLike,
+export function withRateLimiter<Fetch extends FetchLike>(
+  fetch: Fetch,
   limiter: PartitionedRateLimiter<string>,
   options?: FetchLimiterOptions & { readonly partition?: undefined },
-): RateLimitedFetch<string>;
+): RateLimitedFetch<string> & FetchExtras<Fetch>;
 /**
  * The same with a limit for each tenant, or whatever `partition` says.
  *
  * @public
  */
-export function withRateLimiter<Resource>(
-  fetch: FetchLike,
+export function withRateLimiter<Resource, Fetch extends FetchLike = FetchLike>(
+  fetch: Fetch,
   limiter: PartitionedRateLimiter<Resource>,
   options: PartitionedFetchLimiterOptions<Resource>,
-): RateLimitedFetch<Resource>;
+): RateLimitedFetch<Resource> & FetchExtras<Fetch>;
 export function withRateLimiter<Resource>(
   fetch: FetchLike,
   limiter: RateLimiter | PartitionedRateLimiter<Resource>,
@@ -117,5 +127,12 @@ export function withRateLimiter<Resource>(
       [Symbol.dispose]: dispose,
       [Symbol.asyncDispose]: disposeAsync,
     },
+    extrasOf(fetch),
   );
+}
+
+/** Goes past the limiter: it opens connections and sends nothing. */
+function extrasOf(fetch: FetchLike): { preconnect?: unknown } {
+  const { preconnect } = fetch as { readonly preconnect?: unknown };
+  return typeof preconnect === "function" ? { preconnect: preconnect.bind(fetch) } : {};
 }

@@ -14,6 +14,9 @@ export class ArrivalFeed implements Happening {
   readonly #arrive: (arrival: Arrival, workMs: number, permitCount: number) => void;
   #next: Arrival | undefined = undefined;
   #expected = 0;
+  /** When the first comes, if that is too late for the run. */
+  tooLateMs: number | undefined = undefined;
+  #hasBegun = false;
 
   constructor(
     loop: EventLoop,
@@ -37,11 +40,14 @@ export class ArrivalFeed implements Happening {
     const arrival = this.#source.next();
     this.#next = arrival;
     if (arrival !== undefined && this.#counts(arrival)) this.#loop.at(arrival.atMs, ARRIVAL, this);
+    else if (!this.#hasBegun) this.tooLateMs = arrival?.atMs;
+    this.#hasBegun = true;
   }
 
   /** The next one of the source is here. */
   happen(): void {
     const arrival = this.#next as Arrival;
+    this.#loop.countNewClient();
     this.scheduleNext();
     this.#receive(arrival);
   }
@@ -51,25 +57,36 @@ export class ArrivalFeed implements Happening {
     if (this.#source.settled === undefined) return;
     const again = this.#source.settled(arrival, this.#loop.now());
     if (again === undefined || !this.#counts(again)) return;
+    if (again.atMs === this.#loop.now()) this.#loop.countReturnWithoutTime(this.#expected);
     this.#loop.at(again.atMs, ARRIVAL, { happen: () => this.#receive(again) });
   }
 
   /** Whether somebody comes while arrivals are let in; if so, he is waited for. */
   #counts({ atMs }: Arrival): boolean {
+    // However late it is: a low rate may well be.
+    if (typeof atMs === "number" && atMs >= this.#settings.durationMs) return false;
     if (!isMoment(atMs)) checkMoment("arrival.atMs", atMs);
     const now = this.#loop.now();
     if (atMs < now) throw new RangeError(`arrival.atMs must be at least ${now}, the present; got ${atMs}.`);
-    if (atMs >= this.#settings.durationMs) return false;
     this.#expected += 1;
     return true;
   }
 
   #receive(arrival: Arrival): void {
     this.#expected -= 1;
-    const { serviceMs = this.#settings.service.time.sample(this.#work), permitCount = 1 } = arrival;
+    const { serviceMs = this.#draw(), permitCount = 1 } = arrival;
     if (!isMoment(serviceMs)) checkMoment("the service time", serviceMs);
     if (permitCount !== 1) checkWhole("arrival.permitCount", permitCount, 0);
     this.#arrive(arrival, serviceMs, permitCount);
+  }
+
+  #draw(): number {
+    const { time } = this.#settings.service;
+    if (time === undefined)
+      throw new TypeError(
+        "options.service.time must be given unless every arrival has a serviceMs of its own.",
+      );
+    return time.sample(this.#work);
   }
 }
 

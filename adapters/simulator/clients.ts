@@ -110,6 +110,8 @@ const FREE_RETRIES = 10;
 export class Retries {
   readonly #model: Required<RetryModel>;
   readonly #random: RandomSource;
+  /** The waits before the first retry, the second and so on, as far as they were needed and differ. */
+  readonly #backOffs: number[];
   #made = 0;
 
   constructor(model: RetryModel, random: RandomSource) {
@@ -125,6 +127,7 @@ export class Retries {
       budgetRatio: model.budgetRatio ?? unbounded,
     };
     this.#random = random;
+    this.#backOffs = [Math.min(this.#model.baseMs, this.#model.capMs)];
   }
 
   /**
@@ -148,11 +151,23 @@ export class Retries {
   }
 
   #backOff(made: number): number {
-    const { baseMs, factor, capMs, jitter } = this.#model;
-    let delay = baseMs;
-    for (let i = 0; i < made && delay < capMs; i++) delay *= factor;
-    delay = Math.min(delay, capMs);
+    const { jitter } = this.#model;
+    const delay = this.#waitBefore(made);
     if (jitter === "full") return delay * this.#random.uniform();
     return jitter === "equal" ? delay / 2 + (delay / 2) * this.#random.uniform() : delay;
+  }
+
+  /** The wait before a retry, unspread. Waits that are once alike stay so. */
+  #waitBefore(made: number): number {
+    const { factor, capMs } = this.#model;
+    const waits = this.#backOffs;
+    let last = waits.at(-1) as number;
+    while (waits.length <= made) {
+      const next = Math.min(last * factor, capMs);
+      if (next === last) return last;
+      waits.push(next);
+      last = next;
+    }
+    return waits[made] as number;
   }
 }

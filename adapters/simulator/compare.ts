@@ -156,10 +156,13 @@ export async function sweep<Value>(
 ): Promise<readonly SweepPoint<Value>[]> {
   if (!Array.isArray(values)) throw wrongType("values", "an array", values);
   checkFunction("make", make);
-  const runs = await runAll(
-    values.map((value: Value) => make(value)),
-    seedsOf(options, undefined),
-  );
+  const models = values.map((value: Value, i) => {
+    const model: unknown = make(value);
+    if (typeof model !== "object" || model === null)
+      throw wrongType(`The result of make(values[${i}])`, "an object of options", model);
+    return model as SimulationOptions;
+  });
+  const runs = await runAll(models, seedsOf(options, undefined));
   return values.map((value: Value, i) => ({ value, ...(runs[i] as RunsOverSeeds) }));
 }
 
@@ -190,8 +193,7 @@ async function runAll(
     const ownSeeds = seeds ?? [model.seed ?? 1];
     for (const [j, seed] of ownSeeds.entries()) {
       const { onProgress } = model;
-      const done = i + j / ownSeeds.length;
-      const report = (share: number) => onProgress?.((done + share / ownSeeds.length) / models.length);
+      const report = (share: number) => onProgress?.((i + (j + share) / ownSeeds.length) / models.length);
       results.push(
         await simulate({ ...model, seed, ...(onProgress === undefined ? {} : { onProgress: report }) }),
       );

@@ -1,6 +1,6 @@
 import { checkNumber, checkOptionNames, wrongType } from "../../src/internal.js";
 import { checkMoment, checkShare, checkWhole } from "./checks.js";
-import { COMPLETION, type EventLoop } from "./event-loop.js";
+import { DEGRADATION, type EventLoop } from "./event-loop.js";
 import type { ServiceModel } from "./server.js";
 
 /**
@@ -11,7 +11,8 @@ import type { ServiceModel } from "./server.js";
  * - `pause`: nothing moves on, as in a long garbage collection.
  * - `failRate`: this share of the work (0 to 1) finishes as an error.
  *
- * It begins at `fromMs` and ends at `toMs`, in virtual milliseconds.
+ * It begins at `fromMs` and ends at `toMs`, in virtual milliseconds. What completes at the very instant at which it begins or
+ * ends completes before that: a pause does not hold it up, and a `failRate` that begins does not reach it.
  *
  * @public
  */
@@ -82,6 +83,6 @@ export function scheduleDegradations(
   const edges = new Set(degradations.flatMap(({ fromMs, toMs }) => [fromMs, toMs]));
   for (const time of [...edges].sort((a, b) => a - b)) {
     if (time === Number.POSITIVE_INFINITY) continue;
-    loop.at(time, COMPLETION, { happen: () => change(conditionsAt(time, servers, degradations)) });
+    loop.at(time, DEGRADATION, { happen: () => change(conditionsAt(time, servers, degradations)) });
   }
 }

@@ -14,7 +14,7 @@ import type { RandomSource } from "./random.js";
  * Every shape turns exactly one uniform number into one time (a fixed time none), so that the n-th customer gets the n-th
  * number.
  *
- * The surprise: a Pareto distribution with alpha of 2 or less has no variance, so the mean wait is infinite and every run
+ * The surprise: a Pareto distribution with alpha of 2 or less has an infinite variance, so the mean wait is infinite and every run
  * shows another one; with an alpha near 1 even the mean of a long run is far below `mean`, as it rests on times so rare that
  * the run has none.
  */
@@ -28,7 +28,7 @@ import type { RandomSource } from "./random.js";
 export interface Distribution {
   /** The mean, in milliseconds. */
   readonly mean: number;
-  /** The variance, in square milliseconds; Infinity if there is none. May be left out. */
+  /** The variance, in square milliseconds; may be infinite. May be left out. */
   readonly variance?: number | undefined;
   /** A few words for reports, such as `exponential, mean 10 ms`. */
   readonly description: string;
@@ -194,16 +194,20 @@ export function bimodal(options: BimodalOptions): Distribution {
 /**
  * Times that were measured, each as likely as any other.
  *
- * @param samplesMs - Milliseconds, at least 0 each; at least one. Copied.
+ * @param samplesMs - Milliseconds, at least 0 each; at least one. Any iterable will do, such as an array, a typed array or a
+ * set. Read at once, and copied.
  * @throws TypeError or RangeError when that is something else.
  *
  * @public
  */
-export function empirical(samplesMs: readonly number[]): Distribution {
-  if (!Array.isArray(samplesMs)) throw wrongType("samplesMs", "an array of numbers", samplesMs);
-  if (samplesMs.length === 0) throw new RangeError("samplesMs must have at least one number; got none.");
-  for (const [i, ms] of samplesMs.entries()) checkMoment(`samplesMs[${i}]`, ms);
-  const times = Float64Array.from(samplesMs);
+export function empirical(samplesMs: Iterable<number>): Distribution {
+  const isIterable = typeof samplesMs === "object" && samplesMs !== null && Symbol.iterator in samplesMs;
+  if (!isIterable)
+    throw wrongType("samplesMs", "something to iterate over, such as an array of numbers", samplesMs);
+  const samples: readonly number[] = [...samplesMs];
+  if (samples.length === 0) throw new RangeError("samplesMs must have at least one number; got none.");
+  for (const [i, ms] of samples.entries()) checkMoment(`samplesMs[${i}]`, ms);
+  const times = Float64Array.from(samples);
   let sum = 0;
   for (const ms of times) sum += ms;
   const mean = sum / times.length;

@@ -8,29 +8,40 @@ export interface Happening {
 }
 
 /**
- * What goes first at one instant. A completion frees its permit for who arrives then; a window that opens serves who
- * arrives then; an answer that comes exactly at the client's deadline is in time.
+ * What goes first at one instant. What completes when a pause begins was done before it; a completion frees its permit for
+ * who arrives then; a window that opens serves who arrives then; an answer that comes exactly at the client's deadline is in
+ * time.
  */
 export const COMPLETION = 0;
-const TIMER = 1;
-export const CLIENT_TIMEOUT = 2;
-export const ARRIVAL = 3;
-export const SAMPLE = 4;
+export const DEGRADATION = 1;
+const TIMER = 2;
+export const CLIENT_TIMEOUT = 3;
+export const ARRIVAL = 4;
+export const SAMPLE = 5;
 
 /** How many timers in a row may be set for the very instant at which they are set. */
 const MOST_TIMERS_WITHOUT_TIME = 100_000;
+
+/** How often clients may come again at the very instant at which they were answered: that many times, and ten times each. */
+const MOST_RETURNS_WITHOUT_TIME = 100_000;
+const MOST_RETURNS_EACH = 10;
 
 /** Virtual time: it stands still while something happens, and jumps to what happens next. */
 export class EventLoop implements Clock {
   readonly #events = new EventQueue<Happening>();
   /** What a limiter gets to see of it. */
   readonly clock: Clock = {
-    now: () => this.#now,
+    now: () => {
+      this.#wasRead = true;
+      return this.#now;
+    },
     setTimer: (callback, delayMs) => this.setTimer(callback, delayMs),
   };
   #now: number;
   #timers = 0;
   #timersAtThisInstant = 0;
+  #returnsAtThisInstant = 0;
+  #wasRead = false;
   /** Whether a timer of the clock has fired since somebody set this to false. */
   timerFired = false;
 
@@ -55,6 +66,13 @@ export class EventLoop implements Clock {
   /** When the next event happens; infinite when there is none. */
   get nextTime(): number {
     return this.#events.nextTime;
+  }
+
+  /** Whether a clock shows this time; it may be one that asks the limiter's clock for it. */
+  isShownBy(clock: Clock): boolean {
+    this.#wasRead = false;
+    clock.now();
+    return this.#wasRead;
   }
 
   /** Has something happen at a time, which must not be over; the returned ticket is for `cancel`. */
@@ -102,6 +120,26 @@ export class EventLoop implements Clock {
     if (time <= this.#now) return;
     this.#now = time;
     this.#timersAtThisInstant = 0;
+    this.#returnsAtThisInstant = 0;
+  }
+
+  /** Notes that a new client has come: it may come again a few times at this instant. */
+  countNewClient(): void {
+    this.#returnsAtThisInstant -= MOST_RETURNS_EACH;
+  }
+
+  /**
+   * Notes that a client comes again at the instant at which it was answered.
+   *
+   * @param clients - How many clients there are, besides new ones: all of them may do so a few times.
+   */
+  countReturnWithoutTime(clients: number): void {
+    this.#returnsAtThisInstant += 1;
+    if (this.#returnsAtThisInstant <= MOST_RETURNS_WITHOUT_TIME + MOST_RETURNS_EACH * clients) return;
+    throw new SimulationError(
+      `time does not advance: clients came again ${MOST_RETURNS_WITHOUT_TIME} times, and more, at the instant at which they were answered`,
+      this.#now,
+    );
   }
 
   #countTimerWithoutTime(callback: () => void): void {

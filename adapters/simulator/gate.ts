@@ -1,4 +1,11 @@
-import { type AcquireOptions, PartitionedRateLimiter, RateLimiter, type RateLimitLease } from "headgate";
+import {
+  type AcquireOptions,
+  type Clock,
+  PartitionedRateLimiter,
+  RateLimiter,
+  type RateLimitLease,
+  ReplenishingRateLimiter,
+} from "headgate";
 import {
   type AcquireTicket,
   type InsideLimiter,
@@ -9,6 +16,7 @@ import {
   wrongType,
 } from "../../src/internal.js";
 import { ASKING, type Attempt, DEFAULT_TENANT } from "./attempt.js";
+import { MOST_TENANTS } from "./measures.js";
 
 /**
  * What a partitioned limiter gets to see of an attempt.
@@ -35,12 +43,24 @@ export interface SimulatedRequest {
  */
 export type SimulatedLimiter = RateLimiter | PartitionedRateLimiter<SimulatedRequest> | undefined;
 
+/** The limiters whose permits come back with leases alone. */
+const HOLDING_KINDS: readonly string[] = ["ConcurrencyLimiter", "AdaptiveConcurrencyLimiter"];
+
 /** How attempts ask the limiter. */
 interface GateSettings {
   readonly waits: boolean;
   readonly maxWaitMs: number | undefined;
   /** Whether clients may leave the limiter's queue. */
   readonly canLeave: boolean;
+  /** Whether a clock shows the time of the run. */
+  readonly isShownBy: (clock: Clock) => boolean;
+}
+
+/** A partition, as the first request of a tenant saw it. */
+interface SeenPartition {
+  readonly limiter: InsideLimiter;
+  /** What could be taken then; NaN when unknown. */
+  readonly atStart: number;
 }
 
 /*
@@ -55,6 +75,10 @@ export class Gate {
   readonly #limiter: SimulatedLimiter;
   /** The same, if it is one that has a state to look at, rather than one for each partition. */
   readonly #single: InsideLimiter | undefined;
+  /** Whether permits come back with time, rather than with leases. */
+  readonly #replenishes: boolean;
+  /** By tenant, so that it can be seen at the end what has been kept. */
+  readonly #partitions = new Map<string, SeenPartition>();
   readonly #settings: GateSettings;
   readonly #options: AcquireOptions;
   readonly #snapshot: LimiterSnapshot = {
@@ -82,6 +106,7 @@ export class Gate {
   limit: number = Number.NaN;
   available: number = Number.NaN;
   atLimit: number = Number.NaN;
+  #atStart: number = Number.NaN;
 
   constructor(limiter: SimulatedLimiter, settings: GateSettings) {
     if (
@@ -97,7 +122,9 @@ export class Gate {
     }
     this.#limiter = limiter;
     this.#single = limiter instanceof RateLimiter ? limiter : undefined;
+    this.#replenishes = limiter instanceof ReplenishingRateLimiter;
     this.#settings = settings;
+    if (this.#single !== undefined) this.#checkClock(this.#single);
     const { maxWaitMs } = settings;
     this.#options = Object.freeze(maxWaitMs === undefined ? {} : { maxWaitMs });
   }
@@ -117,13 +144,38 @@ export class Gate {
   ask(attempt: Attempt): RateLimitLease | undefined {
     this.touched = true;
     const limiter = this.#limiter as RateLimiter | PartitionedRateLimiter<SimulatedRequest>;
-    if (limiter instanceof PartitionedRateLimiter) {
-      const request = requestOf(attempt);
-      return this.#settings.waits
-        ? this.#acquire(limiter.forResource(request), attempt)
-        : limiter.attemptAcquire(request, attempt.permits);
+    if (!(limiter instanceof PartitionedRateLimiter)) return this.#askOne(limiter, attempt);
+    const request = requestOf(attempt);
+    const partition = limiter.forResource(request);
+    // Its clock is the partitioned limiter's own until there is a partition, then that of the first one.
+    this.#checkClock(partition);
+    this.#notice(partition, request.tenant);
+    const answer = this.#askOne(partition, attempt);
+    try {
+      this.#checkClock(partition);
+    } catch (error) {
+      answer?.dispose();
+      throw error;
     }
+    return answer;
+  }
+
+  #askOne(limiter: RateLimiter, attempt: Attempt): RateLimitLease | undefined {
     return this.#settings.waits ? this.#acquire(limiter, attempt) : limiter.attemptAcquire(attempt.permits);
+  }
+
+  #checkClock(limiter: InsideLimiter): void {
+    const clock = limiter[inside]?.clock;
+    if (clock === undefined || this.#settings.isShownBy(clock)) return;
+    throw new TypeError(
+      "a limiter lives by another time than the run: pass the clock of the context to each that you make, and to partitioned limiters",
+    );
+  }
+
+  #notice(limiter: InsideLimiter, tenant: string): void {
+    if (this.#partitions.has(tenant) || this.#partitions.size >= MOST_TENANTS) return;
+    const atStart = limiter.getStatistics()?.currentAvailablePermits ?? Number.NaN;
+    this.#partitions.set(tenant, { limiter, atStart });
   }
 
   /** Takes back what an attempt has asked for; false when it has its answer already. */
@@ -143,16 +195,45 @@ export class Gate {
     this.news += 1;
   }
 
+  /**
+   * How many permits the limiter misses, to be asked when everything has been given back: those that are in use by its own
+   * limit, and those that could be taken at the start but cannot any more. Of partitions, as many as one of them misses.
+   */
+  findMissing(): { readonly inUse: number; readonly lost: number } {
+    if (this.#single !== undefined) {
+      this.look();
+      const lost = this.#replenishes ? 0 : this.#atStart - this.available;
+      return Number.isNaN(this.limit)
+        ? { inUse: 0, lost: Math.max(0, lost || 0) }
+        : { inUse: Math.max(0, this.limit - this.available), lost: 0 };
+    }
+    let inUse = 0;
+    let lost = 0;
+    const snapshot = this.#snapshot;
+    for (const { limiter, atStart } of this.#partitions.values()) {
+      if (limiter[inside]?.snapshot(snapshot) === true) {
+        const isHeld = HOLDING_KINDS.includes(snapshot.kind);
+        if (isHeld) inUse = Math.max(inUse, snapshot.permitLimit - snapshot.available);
+      } else {
+        const { currentAvailablePermits = atStart } = limiter.getStatistics() ?? {};
+        if (atStart > currentAvailablePermits) lost = Math.max(lost, atStart - currentAvailablePermits);
+      }
+    }
+    return { inUse, lost };
+  }
+
   /** Looks at the limiter. */
   look(): void {
     const limiter: InsideLimiter | undefined = this.#single;
     if (limiter === undefined) return;
     let available: number;
     let queued: number;
+    let limit = Number.NaN;
     const snapshot = this.#snapshot;
     if (limiter[inside]?.snapshot(snapshot) === true) {
       available = snapshot.available;
       queued = snapshot.queuedPermits;
+      limit = snapshot.permitLimit;
     } else {
       const statistics = limiter.getStatistics();
       if (statistics === undefined) return;
@@ -161,8 +242,11 @@ export class Gate {
     }
     this.atLimit = available < 1 || queued > 0 ? 1 : 0;
     const { permitLimit } = limiter as { readonly permitLimit?: unknown };
-    this.limit = typeof permitLimit === "number" ? permitLimit : Number.NaN;
+    if (typeof permitLimit === "number") limit = permitLimit;
+    // What comes back with time is no limit on what is in use.
+    this.limit = this.#replenishes ? Number.NaN : limit;
     this.available = available;
+    if (Number.isNaN(this.#atStart)) this.#atStart = available;
   }
 
   #acquire(limiter: InsideLimiter, attempt: Attempt): RateLimitLease | undefined {

@@ -36,12 +36,22 @@ export class TenantTally {
   readonly latency: SummaryRecorder = new SummaryRecorder();
 }
 
+/** How often things have happened within the measured period, whoever they happened to. */
+export class PeriodTally {
+  attempts = 0;
+  refused = 0;
+  completed = 0;
+  delivered = 0;
+  late = 0;
+}
+
 /** Everything that is counted and measured in a run. */
 export class Measures {
   readonly warmupMs: number;
   readonly durationMs: number;
   readonly warmup: Tally = new Tally();
   readonly measured: Tally = new Tally();
+  readonly period: PeriodTally = new PeriodTally();
   readonly rejections: Record<SimulatedRejection, number> = noRejections();
   readonly delivered: SummaryRecorder = new SummaryRecorder();
   readonly completed: SummaryRecorder = new SummaryRecorder();
@@ -50,6 +60,8 @@ export class Measures {
   readonly rejection: SummaryRecorder = new SummaryRecorder();
   readonly tenants: Map<string, TenantTally> = new Map();
   readonly busyServers: TimeMean;
+  /** As many as there are, or as are busy if that is more. */
+  readonly servers: TimeMean;
   readonly permitsInUse: TimeMean;
   readonly limiterQueue: TimeMean;
   readonly atLimit: TimeMean;
@@ -58,17 +70,20 @@ export class Measures {
   readonly #inService: TimeMean = new TimeMean(0, Number.POSITIVE_INFINITY);
   /** Milliseconds that those attempts have spent there that are out. */
   #timeInService = 0;
+  /** Milliseconds of work that the arrivals of the measured period have brought. */
+  workMs = 0;
   usedMs = 0;
   wastedMs = 0;
   tenantsLeftOut = false;
   readonly #batchSums = new Float64Array(BATCHES);
   readonly #batchCounts = new Float64Array(BATCHES);
 
-  constructor(warmupMs: number, durationMs: number) {
+  constructor(warmupMs: number, durationMs: number, servers = 0) {
     this.warmupMs = warmupMs;
     this.durationMs = durationMs;
     const mean = (value = 0) => new TimeMean(warmupMs, durationMs, value);
     this.busyServers = mean();
+    this.servers = mean(servers);
     this.permitsInUse = mean();
     this.limiterQueue = mean();
     this.atLimit = mean(Number.NaN);
@@ -101,7 +116,16 @@ export class Measures {
     this.#timeInService += now - attempt.grantedAt;
   }
 
+  begins(attempt: Attempt, now: number): void {
+    const tally = this.of(attempt);
+    tally.attempts += 1;
+    tally.waiting += 1;
+    if (attempt.number > 0) tally.retries += 1;
+    if (now >= this.warmupMs && now < this.durationMs) this.period.attempts += 1;
+  }
+
   refused(attempt: Attempt, reason: SimulatedRejection, now: number): void {
+    if (now >= this.warmupMs && now < this.durationMs) this.period.refused += 1;
     if (!attempt.isMeasured) return;
     this.rejections[reason] = (this.rejections[reason] ?? 0) + 1;
     this.rejection.record(now - attempt.at);
@@ -115,6 +139,12 @@ export class Measures {
     if (outcome === "delivered") tally.delivered += 1;
     else if (outcome === "late") tally.late += 1;
     else tally.errors += 1;
+    // Work that is finished right at the end was done before it, and so was what is finished right at the beginning.
+    if ((now > this.warmupMs || this.warmupMs === 0) && now <= this.durationMs) {
+      this.period.completed += 1;
+      if (outcome === "delivered") this.period.delivered += 1;
+      else if (outcome === "late") this.period.late += 1;
+    }
     if (!attempt.isMeasured) return;
     this.completed.record(latency);
     this.serverWait.record(attempt.startedAt - attempt.grantedAt);
@@ -134,9 +164,8 @@ export class Measures {
 
   /** Brings all means up to the end of the run. */
   advance(now: number): void {
-    for (const mean of [this.busyServers, this.permitsInUse, this.limiterQueue, this.atLimit, this.limit]) {
-      mean.advance(now);
-    }
+    const { busyServers, servers, permitsInUse, limiterQueue, atLimit, limit } = this;
+    for (const mean of [busyServers, servers, permitsInUse, limiterQueue, atLimit, limit]) mean.advance(now);
   }
 
   /**

@@ -1,4 +1,5 @@
-import type { LeaseOutcome, RateLimitLease } from "headgate";
+import type { Clock, LeaseOutcome, RateLimitLease } from "headgate";
+import { checkNumber } from "../../src/internal.js";
 import { ArrivalFeed } from "./arrival-feed.js";
 import type { Arrival } from "./arrivals.js";
 import {
@@ -17,7 +18,7 @@ import { ARRIVAL, type EventLoop } from "./event-loop.js";
 import { Gate } from "./gate.js";
 import { Measures, type Tally } from "./measures.js";
 import { createRandom, type RandomSource } from "./random.js";
-import type { AttemptOutcome, SimulatedRejection } from "./result.js";
+import { type AttemptOutcome, reasonOf, type SimulatedRejection } from "./result.js";
 import { Series } from "./series.js";
 import { createServer, type Server, type ServerListener } from "./server.js";
 import type { SimulationSettings } from "./simulation-options.js";
@@ -42,7 +43,7 @@ export class Model implements AttemptOwner, ServerListener<Attempt> {
   /** Whose attempt something happened to last; undefined when it was nobody's. */
   currentId: number | undefined = undefined;
   /** What went wrong where nobody could be told. */
-  failure: unknown = undefined;
+  failure: { readonly error: unknown } | undefined = undefined;
 
   constructor(settings: SimulationSettings, loop: EventLoop) {
     this.#settings = settings;
@@ -52,14 +53,14 @@ export class Model implements AttemptOwner, ServerListener<Attempt> {
     this.#leavesServer = onTimeout === "cancel-all";
     this.#leavesQueue = onTimeout !== "abandon";
     this.#failureRandom = createRandom(seed, "failure");
-    this.measures = new Measures(warmupMs, durationMs);
+    this.measures = new Measures(warmupMs, durationMs, service.servers);
     this.#retries = retries === undefined ? undefined : new Retries(retries, createRandom(seed, "retry"));
     this.#deadlines = new Deadlines(loop, settings.timeoutMs, (attempt) => this.#timedOut(attempt));
     const server = createServer(loop, service, this);
     this.#server = server;
     scheduleDegradations(loop, service, (conditions) => server.change(conditions));
     this.gate = this.#createGate();
-    this.series = new Series(loop, stepMs, () => ({
+    this.series = new Series(loop, stepMs, durationMs, () => ({
       permitsInUse: this.measures.permitsInUse.value,
       limiterQueue: this.measures.limiterQueue.value,
       serverQueue: server.queued,
@@ -74,12 +75,22 @@ export class Model implements AttemptOwner, ServerListener<Attempt> {
     const { limiter, maxWaitMs, seed, waits } = this.#settings;
     const random = createRandom(seed, "limiter");
     const made = limiter?.({ clock: this.#loop.clock, random: () => random.uniform() });
-    return new Gate(made, { waits, maxWaitMs, canLeave: this.#leavesQueue });
+    const isShownBy = (clock: Clock) => this.#loop.isShownBy(clock);
+    return new Gate(made, { waits, maxWaitMs, canLeave: this.#leavesQueue, isShownBy });
   }
 
   /** Whether nobody is there and nobody comes. */
   get isIdle(): boolean {
     return this.#pool.inUse === 0 && this.feed.isEmpty;
+  }
+
+  /** Whether nothing is to come that could get anybody any further, so that the series alone would go on. */
+  get isStuck(): boolean {
+    const { warmup, measured } = this.measures;
+    const loop = this.#loop;
+    // The limiter's own timers are of use only to those who wait for it.
+    const timers = warmup.waiting + measured.waiting === 0 ? loop.pendingTimers : 0;
+    return loop.pendingEvents === timers + (this.series.isPending ? 1 : 0);
   }
 
   /** Who is waiting for the limiter or in the server. */
@@ -93,21 +104,33 @@ export class Model implements AttemptOwner, ServerListener<Attempt> {
     if (!gate.hasLimiter) return;
     gate.look();
     const now = this.#loop.now();
-    const { atLimit, limit, permitsInUse } = this.measures;
+    const { atLimit, limit } = this.measures;
     atLimit.set(gate.atLimit, now);
-    const isBounded = gate.available < Number.MAX_SAFE_INTEGER;
-    const seen = isBounded ? gate.available + permitsInUse.value : Number.NaN;
-    limit.set(Number.isNaN(gate.limit) ? seen : gate.limit, now);
+    limit.set(gate.limit, now);
   }
 
-  /** Ends it: what is waited for is taken back, and what is held is given back. */
-  cutOff(live: readonly Attempt[]): void {
+  /**
+   * Ends it, unless it is over: what is waited for is taken back, and what is held is given back. Goes on past errors; throws
+   * the first.
+   */
+  cutOff(): void {
+    if (this.#isOver) return;
     this.#isOver = true;
-    for (const attempt of live) if (attempt.stage === ASKING) this.gate.leave(attempt);
+    const errors: unknown[] = [];
+    const attempt = (action: () => void) => {
+      try {
+        action();
+      } catch (error) {
+        errors.push(error);
+      }
+    };
+    const { live } = this;
+    for (const one of live) if (one.stage === ASKING) attempt(() => void this.gate.leave(one));
     for (const { lease } of live) {
-      lease?.report("ignored");
-      lease?.dispose();
+      attempt(() => lease?.report("ignored"));
+      attempt(() => lease?.dispose());
     }
+    if (errors.length > 0) throw errors[0];
   }
 
   #arrive(arrival: Arrival, workMs: number, permitCount: number): void {
@@ -121,6 +144,7 @@ export class Model implements AttemptOwner, ServerListener<Attempt> {
     this.#arrivals += 1;
     this.series.offered += 1;
     this.measures.of(attempt).arrivals += 1;
+    if (attempt.isMeasured) this.measures.workMs += workMs;
     if (attempt.isMeasured && arrival.tenant !== undefined) {
       attempt.tenant = this.measures.tenant(arrival.tenant);
       if (attempt.tenant !== undefined) attempt.tenant.arrivals += 1;
@@ -141,12 +165,9 @@ export class Model implements AttemptOwner, ServerListener<Attempt> {
     attempt.clientWaits = true;
     this.#deadlines.add(attempt);
     this.series.attempts += 1;
-    const tally = this.measures.of(attempt);
-    tally.attempts += 1;
-    tally.waiting += 1;
-    if (attempt.number > 0) tally.retries += 1;
+    this.measures.begins(attempt, now);
     if (!this.gate.hasLimiter) {
-      this.#admit(attempt, tally);
+      this.#admit(attempt, this.measures.of(attempt));
       return;
     }
     const lease = this.gate.ask(attempt);
@@ -171,9 +192,14 @@ export class Model implements AttemptOwner, ServerListener<Attempt> {
     }
     tally.waiting -= 1;
     tally.refusedByLimiter += 1;
-    const { reason = "other", retryAfterMs } = lease;
+    const { reason, retryAfterMs } = lease;
     lease.dispose();
-    this.#refused(attempt, reason, retryAfterMs);
+    // Limiters that users wrote may say anything.
+    if (retryAfterMs !== undefined && !(typeof retryAfterMs === "number" && retryAfterMs >= 0)) {
+      const allowed = "a number of milliseconds of at least 0";
+      checkNumber("The retryAfterMs of a refused lease", retryAfterMs, allowed, (n) => n >= 0);
+    }
+    this.#refused(attempt, reasonOf(reason), retryAfterMs);
   }
 
   #queues(attempt: Attempt): void {
@@ -188,7 +214,7 @@ export class Model implements AttemptOwner, ServerListener<Attempt> {
 
   failed(attempt: Attempt, error: unknown): void {
     this.currentId = attempt.id;
-    this.failure ??= error;
+    this.failure ??= { error };
   }
 
   #admit(attempt: Attempt, tally: Tally): void {
@@ -220,6 +246,10 @@ export class Model implements AttemptOwner, ServerListener<Attempt> {
 
   busyChanges(busy: number): void {
     this.measures.busyServers.set(busy, this.#loop.now());
+  }
+
+  serversChange(servers: number): void {
+    this.measures.servers.set(servers, this.#loop.now());
   }
 
   turnedAway(attempt: Attempt, reason: "server_queue" | "dequeue"): void {
@@ -315,7 +345,9 @@ export class Model implements AttemptOwner, ServerListener<Attempt> {
     retry.isMeasured = attempt.isMeasured;
     retry.tenant = attempt.tenant;
     retry.stage = BACKING_OFF;
-    this.#loop.at(this.#loop.now() + delayMs, ARRIVAL, retry);
+    const now = this.#loop.now();
+    if (now + delayMs === now) this.#loop.countReturnWithoutTime(this.#pool.inUse);
+    this.#loop.at(now + delayMs, ARRIVAL, retry);
   }
 
   /** Tells whoever listens what became of an attempt. */

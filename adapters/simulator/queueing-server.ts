@@ -60,6 +60,7 @@ export class QueueingServer<Work extends Job> implements Server<Work> {
   change({ speed, servers, failRate }: Conditions): void {
     this.failRate = failRate;
     this.#servers = servers;
+    this.#listener.serversChange(Math.max(this.#running, servers));
     if (speed !== this.#speed) this.#changeSpeed(speed);
     this.#startNext();
   }
@@ -74,15 +75,20 @@ export class QueueingServer<Work extends Job> implements Server<Work> {
     this.#speed = speed;
     this.#speedSince = now;
     for (const job of jobs) {
-      if (job.completion !== -1) this.#loop.cancel(job.completion);
+      if (job.completion !== -1) {
+        // Its completion comes at this very instant, but for a rounding.
+        if (job.remainingMs === 0) continue;
+        this.#loop.cancel(job.completion);
+      }
       this.#schedule(job);
     }
   }
 
   #schedule(job: Work): void {
     const dueAt = this.#loop.now() + job.remainingMs / this.#speed;
-    // No speed at all: nothing comes to its end.
-    job.completion = dueAt < Number.POSITIVE_INFINITY ? this.#loop.at(dueAt, COMPLETION, job) : -1;
+    // Without speed nothing comes to its end, not even what has nothing left to do.
+    const comes = this.#speed > 0 && dueAt < Number.POSITIVE_INFINITY;
+    job.completion = comes ? this.#loop.at(dueAt, COMPLETION, job) : -1;
   }
 
   #start(job: Work): void {
@@ -101,6 +107,7 @@ export class QueueingServer<Work extends Job> implements Server<Work> {
   #stop(job: Work): void {
     this.#listener.busyChanges(this.#running - 1);
     this.#running -= 1;
+    if (this.#running >= this.#servers) this.#listener.serversChange(this.#running);
     this.#served?.delete(job);
     job.usedMs = this.#loop.now() - job.startedAt;
   }

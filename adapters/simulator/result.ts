@@ -2,8 +2,8 @@ import type { RejectionReason } from "headgate";
 import type { Summary } from "./summary.js";
 
 /**
- * Why an attempt was refused: the limiter's own reason; `other` when it gave none; `server_queue` and `dequeue` when it was the
- * modelled server's queue that turned the attempt away.
+ * Why an attempt was refused: the limiter's own reason; `other` when it gave none that is known; `server_queue` and `dequeue`
+ * when it was the modelled server's queue that turned the attempt away.
  *
  * @public
  */
@@ -85,14 +85,17 @@ export interface SimulationCounts {
 }
 
 /**
- * The same as rates: for each second of the measured period.
+ * What happened in the measured period (from `warmupMs` to `durationMs`), for each second of it. Unlike the counts, which
+ * follow the arrivals of that period to their end, these go by when something happens, whenever its arrival was: what is
+ * finished after the period does not count, and so no server finishes more than it can. An attempt or a refusal at the
+ * instant at which the period ends is not in it, work that is finished then is.
  *
  * @public
  */
 export interface SimulationRates {
-  /** First attempts. */
+  /** First attempts made. */
   readonly offered: number;
-  /** All attempts. */
+  /** All attempts made. */
   readonly attempts: number;
   /** Attempts that the server finished. */
   readonly completed: number;
@@ -125,7 +128,8 @@ export interface TenantResult {
 /**
  * The run over time, in buckets of equal length; arrays of equal length. Events are counted when they happen, as rates for each
  * second; a bucket includes what happens at the instant at which it ends. The rest is as it was at the end of the bucket. The
- * warm-up is included.
+ * warm-up is included. Where `durationMs` is no multiple of `stepMs`, the last bucket may be shorter; its rates are for the time
+ * that it has.
  *
  * @public
  */
@@ -174,11 +178,14 @@ export interface SimulationResult {
   readonly counts: SimulationCounts;
   /** Attempts refused, by reason. */
   readonly rejections: Readonly<Record<SimulatedRejection, number>>;
-  /** The same as rates. */
+  /** What happened in each second. */
   readonly perSecond: SimulationRates;
   /** Shares from 0 to 1; null where there is nothing to have a share of. */
   readonly ratios: {
-    /** What was delivered, as a share of what the server can do; null when that has no bound. */
+    /**
+     * `perSecond.goodput` as a share of what the server can do without degradations, by the work that arrivals brought on
+     * average; null when that has no bound, or nobody came.
+     */
     readonly goodputOfCapacity: number | null;
     /** Attempts that were refused. */
     readonly rejectedOfAttempts: number | null;
@@ -202,7 +209,7 @@ export interface SimulationResult {
   };
   /** Means over the measured period; null without servers or time. */
   readonly utilization: {
-    /** The share of the servers that was busy. */
+    /** The share of the servers that was busy, of as many as there were. */
     readonly servers: number | null;
     /** The share of the finished work, by time on the servers, that came too late. */
     readonly wasted: number | null;
@@ -212,8 +219,8 @@ export interface SimulationResult {
     /** The share of the time in which one more permit would have been refused or had to wait; null when it cannot be told. */
     readonly timeAtLimit: number | null;
     /**
-     * The limit: what a limiter with a `permitLimit` says, else its available permits and those in use; null where there is
-     * none, and for partitions.
+     * The limit on permits that are held at the same time, as the limiter says; null for limiters that have none, such as
+     * windows, buckets and chains, and for partitions.
      */
     readonly limitMean: number | null;
     /** See `limitMean`. */
@@ -297,6 +304,15 @@ const REJECTIONS: readonly SimulatedRejection[] = [
   "dequeue",
   "other",
 ];
+
+const LIMITER_REASONS: ReadonlySet<unknown> = new Set(
+  REJECTIONS.filter((reason) => reason !== "server_queue" && reason !== "dequeue"),
+);
+
+/** A limiter's reason; `other` for what is none, which limiters that users wrote may give. */
+export function reasonOf(reason: unknown): SimulatedRejection {
+  return LIMITER_REASONS.has(reason) ? (reason as SimulatedRejection) : "other";
+}
 
 /** One number for each reason, always in the same order. */
 export function noRejections(): Record<SimulatedRejection, number> {

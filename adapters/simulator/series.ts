@@ -18,6 +18,7 @@ interface Levels {
 export class Series implements Happening {
   readonly #loop: EventLoop;
   readonly #stepMs: number;
+  readonly #durationMs: number;
   readonly #levels: () => Levels;
   readonly #latency = new SummaryRecorder();
   readonly #series = {
@@ -34,15 +35,18 @@ export class Series implements Happening {
     p99: [] as (number | null)[],
   };
   #buckets = 0;
+  /** Whether the end of a bucket is to come. */
+  isPending = false;
   /** What has happened in the present bucket. */
   offered = 0;
   attempts = 0;
   late = 0;
   rejected = 0;
 
-  constructor(loop: EventLoop, stepMs: number, levels: () => Levels) {
+  constructor(loop: EventLoop, stepMs: number, durationMs: number, levels: () => Levels) {
     this.#loop = loop;
     this.#stepMs = stepMs;
+    this.#durationMs = durationMs;
     this.#levels = levels;
     this.#schedule();
   }
@@ -53,24 +57,29 @@ export class Series implements Happening {
 
   /** A bucket ends. */
   happen(): void {
-    this.#close();
+    this.isPending = false;
+    this.#close(this.#stepMs);
     if (this.#buckets < MOST_BUCKETS) this.#schedule();
   }
 
   /** The series so far, with the present bucket if anything is in it. */
   finish(): SimulationSeries {
-    const isBegun = this.#loop.now() > this.#buckets * this.#stepMs;
-    if (isBegun && this.#buckets < MOST_BUCKETS) this.#close();
+    const startMs = this.#buckets * this.#stepMs;
+    const lengthMs = this.#loop.now() - startMs;
+    // A bucket after the last arrival is whole: nothing more would happen in it.
+    const isCut = startMs < this.#durationMs;
+    if (lengthMs > 0 && this.#buckets < MOST_BUCKETS) this.#close(isCut ? lengthMs : this.#stepMs);
     return { stepMs: this.#stepMs, startMs: 0, ...this.#series };
   }
 
   #schedule(): void {
+    this.isPending = true;
     this.#loop.at((this.#buckets + 1) * this.#stepMs, SAMPLE, this);
   }
 
-  #close(): void {
+  #close(lengthMs: number): void {
     const series = this.#series;
-    const perSecond = 1000 / this.#stepMs;
+    const perSecond = 1000 / lengthMs;
     series.offered.push(this.offered * perSecond);
     series.attempts.push(this.attempts * perSecond);
     series.goodput.push(this.#latency.count * perSecond);

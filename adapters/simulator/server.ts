@@ -26,8 +26,11 @@ import { SharingServer } from "./sharing-server.js";
 export interface ServiceModel {
   /** How many are served at full speed at the same time: an integer of at least 0; infinite for a mere delay. */
   readonly servers: number;
-  /** How long one request takes when it is alone, in milliseconds. */
-  readonly time: Distribution;
+  /**
+   * How long one request takes when it is alone, in milliseconds. May be left out when every arrival brings a `serviceMs` of
+   * its own.
+   */
+  readonly time?: Distribution | undefined;
   /**
    * What happens to more requests than servers. `fifo`, the default: they wait in the server's own queue, and whoever came first
    * goes first. `lifo`: whoever came last goes first. `ps` (processor sharing): all run at once, each slower; like threads
@@ -79,6 +82,8 @@ export interface ServerListener<Work extends Job> {
   turnedAway(job: Work, reason: "server_queue" | "dequeue"): void;
   /** Told before the number of working servers changes. */
   busyChanges(busy: number): void;
+  /** Told how many servers there are from now on: those that are busy, if these are more. */
+  serversChange(servers: number): void;
 }
 
 export interface Server<Work extends Job> {

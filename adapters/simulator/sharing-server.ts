@@ -87,6 +87,7 @@ export class SharingServer<Work extends Job> implements Server<Work> {
     this.failRate = failRate;
     this.#speed = speed;
     this.#servers = servers;
+    this.#listener.serversChange(servers);
     this.#speedChanged();
   }
 

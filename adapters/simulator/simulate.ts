@@ -35,8 +35,9 @@ import { readOptions, type SimulationOptions } from "./simulation-options.js";
  * ```
  *
  * @returns What it came to. Rejects with a TypeError or RangeError when an option is not what it should be, before anything
- * happens; with a {@link SimulationError} when the limiter fails or time does not advance; with the signal's reason when
- * that is aborted.
+ * happens; with a {@link SimulationError} when the limiter fails, one of your own functions throws (its `cause` is what was
+ * thrown), or time does not advance; with the signal's reason when that is aborted. However a run ends, the limiter gets back
+ * what was held.
  *
  * @public
  */

@@ -16,7 +16,10 @@ import type { ServiceModel } from "./server.js";
  * @public
  */
 export interface LimiterContext {
-  /** Virtual time: pass it to every limiter that is made, and to partitioned limiters too. */
+  /**
+   * Virtual time: pass it to every limiter that is made, and to partitioned limiters too. The run fails when it sees one
+   * that lives by another clock.
+   */
   readonly clock: Clock;
   /** Random numbers from 0 to just below 1 of the run's own seed, for limiters that need some. */
   readonly random: () => number;
@@ -55,8 +58,9 @@ export interface SimulationOptions {
   /** How long arrivals come, in milliseconds: finite, at least 0. */
   readonly durationMs: number;
   /**
-   * How long the run goes on after that for what is left, in milliseconds. By default the client's timeout, and at least ten
-   * times the mean service time. It ends earlier when nothing is left.
+   * How long the run goes on after that for what is left, in milliseconds; may be infinite. By default the client's timeout,
+   * and at least ten times the mean service time: so with clients that never give up (no `timeoutMs`) it goes on until
+   * everything is done, however long that takes. It ends earlier when nothing is left, or nothing more can happen.
    */
   readonly drainMs?: number;
   /** Arrivals before this time are not counted, in milliseconds; 0 by default. They are in the series. */
@@ -67,11 +71,14 @@ export interface SimulationOptions {
   readonly stepMs?: number;
   /** The run ends after so many events, with a warning; 50 000 000 by default. */
   readonly maxEvents?: number;
-  /** Ends the run: the promise rejects with the signal's reason. */
+  /** Ends the run: the promise rejects with the signal's reason. What was held is given back to the limiter. */
   readonly signal?: AbortSignal | undefined;
-  /** Told now and then which share of the time has passed, from 0 to 1. */
+  /** Told now and then which share of the time has passed, from 0 to 1; at the end 1. What it throws ends the run. */
   readonly onProgress?: ((share: number) => void) | undefined;
-  /** Told of each attempt when it is over, the warm-up included; for traces and animations. Slows the run down. */
+  /**
+   * Told of each attempt when it is over, the warm-up included; for traces and animations. Slows the run down. What it throws
+   * ends the run.
+   */
   readonly onAttempt?: ((record: AttemptRecord) => void) | undefined;
 }
 
@@ -150,7 +157,7 @@ export function readOptions(options: SimulationOptions): SimulationSettings {
     waits: mode === "acquire",
     maxWaitMs,
     lateVerdict,
-    ...readTimes(options, Math.max(timeoutMs, 10 * service.time.mean)),
+    ...readTimes(options, Math.max(timeoutMs, 10 * (service.time?.mean ?? 0))),
     ...readHost(options),
   };
 }
@@ -193,7 +200,7 @@ function checkServiceModel(path: string, service: unknown): asserts service is S
   const { servers, time, discipline = "fifo", contention, queueLimit, ...rest } = service as ServiceModel;
   const { dequeueFilter, degradations = [] } = rest;
   if (servers !== Number.POSITIVE_INFINITY) checkWhole(`${path}.servers`, servers, 0);
-  checkDistribution(`${path}.time`, time);
+  if (time !== undefined) checkDistribution(`${path}.time`, time);
   checkWord(`${path}.discipline`, discipline, ["fifo", "lifo", "ps"]);
   if (contention !== undefined) {
     const allowed = "a finite number of at least 0";

@@ -1,11 +1,11 @@
-import { type Attempt, IN_SERVICE } from "./attempt.js";
+import { IN_SERVICE } from "./attempt.js";
 import { letPromisesSettle, turnOfHost } from "./barrier.js";
 import { EventLoop } from "./event-loop.js";
 import { Model } from "./model.js";
 import type { SimulationResult } from "./result.js";
 import { SimulationError } from "./simulation-error.js";
 import type { SimulationSettings } from "./simulation-options.js";
-import { writeResult } from "./write-result.js";
+import { type Run, writeResult } from "./write-result.js";
 
 /** How many events may pass before the host has a turn, when somebody wants to see progress or to end the run. */
 const EVENTS_PER_TURN = 2048;
@@ -20,10 +20,15 @@ export class Simulation {
   readonly #loop = new EventLoop();
   readonly #model: Model;
   #events = 0;
+  /** How many events there may be before the host has its next turn. */
+  #pausesAt: number;
+  #share = 0;
   #ranOutOfEvents = false;
 
   constructor(settings: SimulationSettings) {
     this.#settings = settings;
+    const isWatched = settings.onProgress !== undefined || settings.signal !== undefined;
+    this.#pausesAt = isWatched ? EVENTS_PER_TURN : Number.POSITIVE_INFINITY;
     this.#model = this.#guard(() => new Model(settings, this.#loop));
   }
 
@@ -31,6 +36,15 @@ export class Simulation {
     // Nobody may be half-way through telling others, since the limiter's answers would then wait for that.
     await Promise.resolve();
     throwIfAborted(this.#settings.signal);
+    try {
+      return await this.#live();
+    } catch (error) {
+      this.#giveBack();
+      throw error;
+    }
+  }
+
+  async #live(): Promise<SimulationResult> {
     this.#guard(() => {
       this.#model.feed.scheduleNext();
       this.#look();
@@ -38,16 +52,14 @@ export class Simulation {
     for (let pause = this.#runOn(); pause !== DONE; pause = this.#runOn()) {
       if (pause === PROMISES) await this.#letPromisesSettle();
       else await this.#letHostHaveItsTurn();
+      throwIfAborted(this.#settings.signal);
     }
     return await this.#end();
   }
 
   /** Goes on until it is over, or something has to happen outside of virtual time. */
   #runOn(): number {
-    const { onProgress, signal } = this.#settings;
-    const isWatched = onProgress !== undefined || signal !== undefined;
-    const pausesAt = isWatched ? this.#events + EVENTS_PER_TURN : Number.POSITIVE_INFINITY;
-    return this.#guard(() => this.#runUntil(pausesAt));
+    return this.#guard(() => this.#runUntil(this.#pausesAt));
   }
 
   #runUntil(pausesAt: number): number {
@@ -57,14 +69,14 @@ export class Simulation {
     const { drainMs, durationMs, maxEvents } = this.#settings;
     const endsAt = durationMs + drainMs;
     for (;;) {
-      if (model.failure !== undefined) throw model.failure;
+      if (model.failure !== undefined) throw model.failure.error;
       if (gate.touched || loop.timerFired) {
         if (gate.uncertain > 0) return PROMISES;
         this.#look();
       }
       const next = loop.nextTime;
       if (next > endsAt || next === Number.POSITIVE_INFINITY) return DONE;
-      if (next > durationMs && model.isIdle) return DONE;
+      if (next > durationMs && (model.isIdle || model.isStuck)) return DONE;
       if (this.#events >= maxEvents) {
         this.#ranOutOfEvents = true;
         return DONE;
@@ -105,10 +117,24 @@ export class Simulation {
   }
 
   async #letHostHaveItsTurn(): Promise<void> {
-    const { durationMs, onProgress, signal } = this.#settings;
-    onProgress?.(durationMs === 0 ? 1 : Math.min(1, this.#loop.now() / durationMs));
+    const { durationMs } = this.#settings;
+    this.#pausesAt = this.#events + EVENTS_PER_TURN;
+    this.#report(durationMs === 0 ? 1 : Math.min(1, this.#loop.now() / durationMs));
     await turnOfHost();
-    throwIfAborted(signal);
+  }
+
+  #report(share: number): void {
+    // What is left after the last arrival is no progress.
+    if (share <= this.#share) return;
+    this.#share = share;
+    this.#guard(() => this.#settings.onProgress?.(share));
+  }
+
+  /** Gives back what is held, for a run that has failed. Why it has failed is more important than what fails now. */
+  #giveBack(): void {
+    try {
+      this.#model.cutOff();
+    } catch {}
   }
 
   async #end(): Promise<SimulationResult> {
@@ -118,7 +144,7 @@ export class Simulation {
     const { durationMs, drainMs } = this.#settings;
     if (!this.#ranOutOfEvents) {
       // Nothing more happens, or what does comes too late.
-      const isDone = model.isIdle || loop.nextTime === Number.POSITIVE_INFINITY;
+      const isDone = model.isIdle || model.isStuck || loop.nextTime === Number.POSITIVE_INFINITY;
       loop.moveTo(isDone ? durationMs : durationMs + drainMs);
     }
     const { live } = model;
@@ -130,6 +156,8 @@ export class Simulation {
     this.#guard(() => {
       for (const attempt of live) model.trace(attempt, "unfinished", undefined);
     });
+    const missing = await this.#cutOff();
+    this.#report(1);
     return writeResult({
       settings: this.#settings,
       measures,
@@ -139,25 +167,24 @@ export class Simulation {
       endMs: loop.now(),
       events: this.#events,
       waiting: live.length - inService.length,
-      permitsLeft: await this.#cutOff(live),
+      missing,
+      tooLateMs: model.feed.tooLateMs,
       ranOutOfEvents: this.#ranOutOfEvents,
     });
   }
 
   /** Gives everything back; returns how many permits the limiter misses all the same. */
-  async #cutOff(live: readonly Attempt[]): Promise<number> {
+  async #cutOff(): Promise<Run["missing"]> {
     const { gate } = this.#model;
     const isUncertain = gate.uncertain > 0;
-    this.#guard(() => this.#model.cutOff(live));
+    this.#guard(() => this.#model.cutOff());
     if (isUncertain) {
       await letPromisesSettle(
         () => false,
         () => 0,
       );
     }
-    this.#guard(() => gate.look());
-    const left = gate.limit - gate.available;
-    return Number.isNaN(left) ? 0 : Math.max(0, left);
+    return this.#guard(() => gate.findMissing());
   }
 }
 

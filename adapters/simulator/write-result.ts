@@ -16,13 +16,20 @@ export interface Run {
   /** Attempts that were still waiting for the limiter. */
   readonly waiting: number;
   /** Permits that did not come back. */
-  readonly permitsLeft: number;
+  readonly missing: { readonly inUse: number; readonly lost: number };
+  /** When the first arrival was to come, if that was too late. */
+  readonly tooLateMs: number | undefined;
   readonly ranOutOfEvents: boolean;
 }
 
-/** Work that the server finishes in a second at most; infinite when that has no bound. */
-export function capacityOf({ service }: SimulationSettings): number {
-  return service.time.mean === 0 ? Number.POSITIVE_INFINITY : (service.servers * 1000) / service.time.mean;
+/** How long the work of those who came takes on average, in milliseconds; NaN when nobody came. */
+export function meanWorkMs({ measures: { measured, workMs } }: Run): number {
+  return workMs / measured.arrivals;
+}
+
+/** How much of it the server finishes in a second at most; infinite when that has no bound, NaN when nobody came. */
+export function capacityOf(run: Run): number {
+  return (run.settings.service.servers * 1000) / meanWorkMs(run);
 }
 
 /** How long the measured period was; shorter than planned when the run ran out of events. */
@@ -32,21 +39,21 @@ export function measuredSeconds({ endMs, measures: { durationMs, warmupMs } }: R
 
 export function writeResult(run: Run): SimulationResult {
   const { settings, measures } = run;
-  const { measured } = measures;
+  const { measured, period } = measures;
   const counts = countsOf(measured);
   const seconds = measuredSeconds(run);
   const rate = (count: number) => (seconds === 0 ? 0 : count / seconds);
-  const goodput = rate(counts.delivered);
-  const capacity = capacityOf(settings);
+  const goodput = rate(period.delivered);
+  const capacity = capacityOf(run);
   const { servers } = settings.service;
-  const busy = measures.busyServers.mean ?? Number.NaN;
+  const busy = (measures.busyServers.mean ?? Number.NaN) / (measures.servers.mean ?? Number.NaN);
   const { permitsInUse, limit, limiterQueue, atLimit } = measures;
   return {
     format: "headgate-simulation/1",
     seed: String(settings.seed),
     setup: {
       arrivals: settings.arrivals.description,
-      service: settings.service.time.description,
+      service: settings.service.time?.description ?? "as arrivals say",
       servers: finite(servers),
       discipline: settings.service.discipline ?? "fifo",
       limiter: run.limiterKind,
@@ -60,11 +67,11 @@ export function writeResult(run: Run): SimulationResult {
     rejections: measures.rejections,
     perSecond: {
       offered: rate(counts.arrivals),
-      attempts: rate(counts.attempts),
-      completed: rate(counts.completed),
+      attempts: rate(period.attempts),
+      completed: rate(period.completed),
       goodput,
-      late: rate(counts.late),
-      rejected: rate(counts.rejected),
+      late: rate(period.late),
+      rejected: rate(period.refused),
     },
     ratios: {
       goodputOfCapacity: capacity > 0 && capacity < Number.POSITIVE_INFINITY ? goodput / capacity : null,
@@ -80,7 +87,7 @@ export function writeResult(run: Run): SimulationResult {
       rejection: measures.rejection.summarize(),
     },
     utilization: {
-      servers: servers < Number.POSITIVE_INFINITY ? finite(busy / servers) : null,
+      servers: servers < Number.POSITIVE_INFINITY ? finite(busy) : null,
       wasted: shareOf(measures.wastedMs, measures.usedMs),
     },
     limiter: {

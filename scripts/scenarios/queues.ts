@@ -191,7 +191,7 @@ export async function fairnessTable(seeds: readonly number[]): Promise<Table> {
             isPerClient
               ? PartitionedRateLimiter.create(
                   ({ tenant }: SimulatedRequest) =>
-                    RateLimitPartition.getConcurrencyLimiter(tenant, () => ({ permitLimit: 8 })),
+                    RateLimitPartition.getConcurrencyLimiter(tenant, () => ({ permitLimit: 8, clock })),
                   { clock },
                 )
               : new ConcurrencyLimiter({ permitLimit: 50, clock }),

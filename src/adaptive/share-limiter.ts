@@ -11,6 +11,7 @@ import {
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
 import { promiseOf, RateLimiter } from "../contract/rate-limiter.js";
 import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
+import type { RejectionReason } from "../contract/rejection-reason.js";
 import { checkDuration } from "../contract/validation.js";
 import { deliver } from "../queue/delivery.js";
 import type { RejectDelays } from "./reject-delays.js";
@@ -133,6 +134,10 @@ export class ShareLimiter extends RateLimiter implements Inside {
       for (const name of SUMMED) into[name] += other[name];
     }
     return true;
+  }
+
+  forEachRefusal(visit: (reason: RejectionReason, count: number) => void): void {
+    for (const { queue } of this.#shown) queue.forEachRefusal(visit);
   }
 
   queuedByPriority(): Map<number, number> {

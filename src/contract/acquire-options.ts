@@ -26,6 +26,11 @@ export const ACQUIRE_OPTION_NAMES = ["signal", "priority", "maxWaitMs"] as const
 /** Stands for options that were not given. */
 export const NO_OPTIONS: AcquireOptions = Object.freeze({});
 
+/** Whether nothing but a priority could stand between these options and a permit that is free. */
+export function takesAnyPermit({ signal, maxWaitMs }: AcquireOptions): boolean {
+  return maxWaitMs === undefined && signal?.aborted !== true;
+}
+
 /** An `AbortSignal` of any realm or polyfill. */
 export function isSignal(value: unknown): value is AbortSignal {
   const { aborted, addEventListener, removeEventListener } = (value ?? {}) as Partial<AbortSignal>;

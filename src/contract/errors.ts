@@ -78,7 +78,9 @@ export class LimiterDisposedError extends Error {
 
   /** @param limiterName - The kind of the disposed limiter. */
   constructor(limiterName: string) {
-    super(`The ${limiterName} has been disposed and grants nothing any more.`);
+    super(
+      `The ${limiterName} has been disposed and grants nothing any more: make a new one, or dispose it later.`,
+    );
     this.limiterName = limiterName;
   }
 }

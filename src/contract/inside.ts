@@ -2,6 +2,7 @@ import type { AcquireOptions } from "./acquire-options.js";
 import type { Clock } from "./clock.js";
 import type { RateLimitLease } from "./rate-limit-lease.js";
 import type { RateLimiter } from "./rate-limiter.js";
+import type { RejectionReason } from "./rejection-reason.js";
 
 /** Leads to what the library's own limiters tell one another, and the adapters. */
 export const inside: unique symbol = Symbol.for("headgate.inside.v1") as never;
@@ -56,6 +57,11 @@ export interface Inside {
   ): RateLimitLease | AcquireTicket;
   /** Fills in what the limiter looks like; false for one that has no queue of its own. Works on disposed limiters too. */
   snapshot(into: LimiterSnapshot): boolean;
+  /**
+   * Tells of all that was refused, those refused by dispose included, by reason; a reason may come more than once. Left out by
+   * what keeps no counts of its own.
+   */
+  forEachRefusal?(visit: (reason: RejectionReason, count: number) => void): void;
   /** Permits that are waited for by priority, the highest first. */
   queuedByPriority(): Map<number, number>;
 }

@@ -22,10 +22,12 @@ function isOverloadStatus(status: unknown): boolean {
 
 function saysOverload(error: unknown): boolean {
   if (typeof error !== "object" || error === null) return false;
-  const { name, code, status, statusCode, response } = error as Record<string, unknown>;
+  const { name, code, status, statusCode, response, isTaskCancelledError } = error as Record<string, unknown>;
   return (
     RateLimitRejectedError.is(error) ||
     name === TIMEOUT_NAME ||
+    // What the time-out of cockatiel throws: its name is that of any error, and its class depends on the copy.
+    isTaskCancelledError === true ||
     (typeof code === "string" && TIMEOUT_CODE.test(code)) ||
     isOverloadStatus(status) ||
     isOverloadStatus(statusCode) ||
@@ -49,8 +51,9 @@ export function outcomeOfValue(value: unknown): LeaseOutcome {
 
 /**
  * The outcome of work that threw or rejected. The caller's own abort comes first: what it cuts short says nothing
- * about the resource. Wrapped errors are looked into, since `fetch` hides the reason in `cause`. Never throws: an error
- * that cannot be looked at is a `failure`.
+ * about the resource. Any other `AbortError` is a `failure`: it does not tell whether time was up, or nobody wanted it.
+ * Wrapped errors are looked into, since `fetch` hides the reason in `cause`. Never throws: an error that cannot be looked at
+ * is a `failure`.
  */
 export function outcomeOfError(error: unknown, callerSignal: AbortSignal | undefined): LeaseOutcome {
   if (callerSignal?.aborted === true) return "ignored";

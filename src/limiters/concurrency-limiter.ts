@@ -1,5 +1,5 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-import type { AcquireOptions } from "../contract/acquire-options.js";
+import { type AcquireOptions, takesAnyPermit } from "../contract/acquire-options.js";
 import { type Inside, inside } from "../contract/inside.js";
 import { MetadataName } from "../contract/metadata-name.js";
 import { RateLimitLease } from "../contract/rate-limit-lease.js";
@@ -204,7 +204,10 @@ export class ConcurrencyLimiter extends RateLimiter {
     permitCount: number,
     options: AcquireOptions,
   ): RateLimitLease | Promise<RateLimitLease> {
-    return this.#queue.acquire(permitCount, options);
+    const queue = this.#queue;
+    return takesAnyPermit(options) && !queue.usesPriority && queue.take(permitCount)
+      ? this.#lend(permitCount)
+      : queue.acquire(permitCount, options);
   }
 
   protected override disposeCore(): void {

@@ -1,5 +1,5 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-import type { AcquireOptions } from "../contract/acquire-options.js";
+import { type AcquireOptions, takesAnyPermit } from "../contract/acquire-options.js";
 import { type Inside, inside } from "../contract/inside.js";
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
 import { ReplenishingRateLimiter } from "../contract/rate-limiter.js";
@@ -64,7 +64,11 @@ export abstract class QueuedReplenishingRateLimiter extends ReplenishingRateLimi
     permitCount: number,
     options: AcquireOptions,
   ): RateLimitLease | Promise<RateLimitLease> {
-    return this[ownQueue].acquire(permitCount, options, this[ownQueue].advance());
+    const queue = this[ownQueue];
+    const now = queue.advance();
+    return takesAnyPermit(options) && !queue.usesPriority && queue.take(permitCount)
+      ? queue.lend(permitCount)
+      : queue.acquire(permitCount, options, now);
   }
 
   protected override disposeCore(): void {

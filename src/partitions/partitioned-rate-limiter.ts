@@ -47,7 +47,7 @@ import { RateLimitPartition, wrongAnswer } from "./rate-limit-partition.js";
 import { ResourceLimiter, type ResourceRateLimiter } from "./resource-rate-limiter.js";
 
 /** Asks as `acquire` does once the arguments are checked: a lease when nobody has to wait, else a promise. */
-let requestFor: <Resource>(
+export let requestFor: <Resource>(
   limiter: PartitionedRateLimiter<Resource>,
   resource: Resource,
   permitCount: number,
@@ -69,6 +69,13 @@ export function requestForWith<Resource>(
   }
   checkNotAborted(options.signal);
   return door.acquireWith(resource, permitCount, options, sink);
+}
+
+/** The inside of a partitioned limiter; those that users write have none. */
+export function insideOf<Resource>(
+  limiter: PartitionedRateLimiter<Resource>,
+): InsidePartitions<Resource> | undefined {
+  return limiter[insidePartitions];
 }
 
 /**
@@ -337,6 +344,14 @@ class DefaultPartitionedRateLimiter<Resource, Key>
     return this.#partitions.limiterClock;
   }
 
+  get tellsKeys(): boolean {
+    return true;
+  }
+
+  keyOf(resource: Resource): Key {
+    return this.#partitionOf(resource).partitionKey;
+  }
+
   usesPriority(resource: Resource): boolean {
     if (this.#partitions.isDisposed) return false;
     const limiter: InsideLimiter | undefined = this.#limiterFor(this.#partitionOf(resource));
@@ -523,6 +538,14 @@ class ChainedPartitionedRateLimiter<Resource>
       .find((clock) => clock !== undefined);
   }
 
+  get tellsKeys(): boolean {
+    return false;
+  }
+
+  keyOf(): undefined {
+    return undefined;
+  }
+
   usesPriority(resource: Resource): boolean {
     return (
       !this.isDisposed &&
@@ -589,6 +612,14 @@ class TranslatedRateLimiter<Outer, Resource>
 
   get clock(): Clock | undefined {
     return this.#inner[insidePartitions]?.clock;
+  }
+
+  get tellsKeys(): boolean {
+    return this.#inner[insidePartitions]?.tellsKeys === true;
+  }
+
+  keyOf(outer: Outer): unknown {
+    return this.#inner[insidePartitions]?.keyOf(this.#keyAdapter(outer));
   }
 
   usesPriority(outer: Outer): boolean {

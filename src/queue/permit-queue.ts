@@ -53,6 +53,8 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
   #state = OPEN;
   #succeeded = 0;
   #failed = 0;
+  /** How many of those were refused for anything but that nothing was free; made with the first. */
+  #refusedFor: Map<RejectionReason, number> | undefined = undefined;
   #backlog: Backlog | undefined = undefined;
   #refusal: RateLimitLease | undefined = undefined;
 
@@ -441,6 +443,17 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     return true;
   }
 
+  forEachRefusal(visit: (reason: RejectionReason, count: number) => void): void {
+    let rest = this.#failed;
+    for (const [reason, count] of this.#refusedFor ?? []) {
+      visit(reason, count);
+      rest -= count;
+    }
+    if (rest > 0) visit(this.#noneFree, rest);
+    const byDispose = this.#backlog?.refusedByDispose ?? 0;
+    if (byDispose > 0) visit("limiter_disposed", byDispose);
+  }
+
   queuedByPriority(): Map<number, number> {
     const permits = new Map<number, number>();
     if (this.#backlog === undefined) return permits;
@@ -531,10 +544,11 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     now: number | undefined,
     foundNoRoom = false,
   ): RateLimitLease {
-    this.#failed += 1;
     if ((this.#state & PAUSED) !== 0) {
+      this.#countRefusal("server_pause");
       return new RefusedLease(this, "server_pause", (this.#backlog as Backlog).pauseLeftMs, foundNoRoom);
     }
+    this.#countRefusal(reason);
     if (now !== undefined) {
       const { algorithm } = this;
       const ahead = algorithm.retryCountsQueue === true ? this.#permitsAhead(priority) : 0;
@@ -547,8 +561,15 @@ export class PermitQueue<Limiter, Settings extends QueueSettings<Limiter> = Queu
     return new RefusedLease(this, reason, undefined, foundNoRoom);
   }
 
-  #refuse(reason: RejectionReason, retryAfterMs?: number): RateLimitLease {
+  #countRefusal(reason: RejectionReason): void {
     this.#failed += 1;
+    if (reason === this.#noneFree) return;
+    this.#refusedFor ??= new Map();
+    this.#refusedFor.set(reason, (this.#refusedFor.get(reason) ?? 0) + 1);
+  }
+
+  #refuse(reason: RejectionReason, retryAfterMs?: number): RateLimitLease {
+    this.#countRefusal(reason);
     return new RefusedLease(this, reason, retryAfterMs);
   }
 

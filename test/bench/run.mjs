@@ -5,13 +5,27 @@ import { cases as adaptive } from "./cases/adaptive.mjs";
 import { cases as concurrency } from "./cases/concurrency.mjs";
 import { cases as fetchCases } from "./cases/fetch.mjs";
 import { cases as http } from "./cases/http.mjs";
+import { cases as opentelemetry } from "./cases/opentelemetry.mjs";
 import { cases as partitions } from "./cases/partitions.mjs";
 import { cases as priority } from "./cases/priority.mjs";
+import { cases as shield } from "./cases/shield.mjs";
+import { cases as streams } from "./cases/streams.mjs";
 import { cases as timeBased } from "./cases/time-based.mjs";
 import { checkBytes, measure, randomFrom } from "./harness.mjs";
 import { warmKinds } from "./kinds.mjs";
 
-const groups = [concurrency, adaptive, timeBased, partitions, priority, fetchCases, http];
+const groups = [
+  concurrency,
+  adaptive,
+  timeBased,
+  partitions,
+  priority,
+  fetchCases,
+  http,
+  shield,
+  streams,
+  opentelemetry,
+];
 
 const filters = process.argv.slice(2).map((name) => name.toLowerCase());
 const chosen = groups

@@ -1,3 +1,5 @@
+import { TaskCancelledError } from "cockatiel";
+import { TaskCancelledError as TaskCancelledError3 } from "cockatiel3";
 import {
   ConcurrencyLimiter,
   FixedWindowRateLimiter,
@@ -212,6 +214,9 @@ describe("the outcome that the lease is told", () => {
       "a wrapped refusal further down",
       failing(new Error("outer", { cause: new RateLimitRejectedError() })),
     ],
+    ["dropped", "a time-out of cockatiel 3", failing(new TaskCancelledError3("timed out"))],
+    ["dropped", "a time-out of cockatiel 4", failing(new TaskCancelledError("timed out"))],
+    ["failure", "an abort that was not the caller's", failing(new DOMException("", "AbortError"))],
     ["failure", "any other error", failing(new Error("bug"))],
     [
       "failure",

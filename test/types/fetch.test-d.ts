@@ -20,6 +20,16 @@ describe("types of headgate/fetch", () => {
     >();
   });
 
+  it("has what Bun's fetch has besides", () => {
+    const ofBun = fetch as typeof fetch & { preconnect(url: string | URL): void };
+    expectTypeOf(withRateLimiter(ofBun, limiter)).toMatchTypeOf<typeof ofBun>();
+    expectTypeOf(withRateLimiter(ofBun, byName)).toMatchTypeOf<typeof ofBun>();
+    expectTypeOf(withRateLimiter(ofBun, byNumber, { partition: () => 5 })).toMatchTypeOf<typeof ofBun>();
+    expectTypeOf(withRateLimiter<number>(fetch, byNumber, { partition: () => 5 })).toEqualTypeOf<
+      RateLimitedFetch<number>
+    >();
+  });
+
   it("a partitioned limiter needs to be told the resource, unless that is the origin", () => {
     expectTypeOf(withRateLimiter(fetch, byName)).toEqualTypeOf<RateLimitedFetch<string>>();
     const byTenant = withRateLimiter(fetch, byNumber, { partition: () => 5 });

@@ -35,6 +35,8 @@ let port: number;
 let served: number;
 let refused: number;
 let running: number;
+/** What the server answers to everything instead, with a body. */
+let failWith: number | undefined;
 
 function send(
   response: ServerResponse,
@@ -74,6 +76,10 @@ async function handle(request: IncomingMessage, response: ServerResponse): Promi
   const path = request.url ?? "";
   let body = "";
   for await (const piece of request.setEncoding("utf8")) body += piece;
+  if (failWith !== undefined) {
+    send(response, failWith, { error: { message: "broken" } }, { "retry-after": "0" });
+    return;
+  }
   if (running >= AT_ONCE || served >= quota) {
     refused += 1;
     const headers = { "retry-after": "0", "x-should-retry": "false" };
@@ -112,6 +118,7 @@ beforeEach(() => {
   served = 0;
   refused = 0;
   running = 0;
+  failWith = undefined;
   quota = Number.POSITIVE_INFINITY;
 });
 
@@ -275,6 +282,20 @@ describe.each(clients)("$name", ({ make, shownAs, status }) => {
       calls: 12,
       sent: 10,
     });
+  });
+
+  it.each([500, 429])("leaves no lease behind when the server answers %s", async (code) => {
+    failWith = code;
+    const limiter = new ConcurrencyLimiter({ permitLimit: 1, queueLimit: 5 });
+    const { counts, limited, gated } = counting(limiter);
+    const call = make(gated);
+    await call().catch(() => {});
+    expect(counts.sent).toBeGreaterThan(0);
+    expect(limited.getStatistics()).toMatchObject({ active: 0, waiting: 0 });
+    expect(limiter.getStatistics().currentAvailablePermits).toBe(1);
+    failWith = undefined;
+    expect(await call()).toBeDefined();
+    await limited.drain();
   });
 
   it("sees 429 answers without a limiter", async () => {

@@ -32,7 +32,13 @@ describe("a wrapped fetch of Node", () => {
     expect(limiter.getStatistics().currentAvailablePermits).toBe(1);
     const redirect = await limited(`${server.url}/redirect`, { redirect: "manual" });
     expect([redirect.status, redirect.headers.get("location")]).toEqual([302, "/text?id=null"]);
-    await redirect.text();
+    expect(limiter.getStatistics().currentAvailablePermits).toBe(1);
+    const empty = await limited(`${server.url}/echo`, { method: "POST" });
+    expect([empty.status, empty.headers.get("content-length"), empty.body === null]).toEqual([
+      200,
+      "0",
+      false,
+    ]);
     expect(limiter.getStatistics().currentAvailablePermits).toBe(1);
   });
 

@@ -221,10 +221,19 @@ export const behaviours: readonly Behaviour[] = [
     },
   ],
   [
-    "fills buffers of readers that bring their own",
+    "fills buffers of readers that bring their own, where the host does",
     async (server) => {
       const { limited, limiter } = one();
       const response = await limited(`${server}/pieces`);
+      const direct = await fetch(`${server}/text`);
+      try {
+        await (direct.body as ReadableStream).getReader({ mode: "byob" }).cancel();
+      } catch {
+        await direct.text();
+        same(await response.text(), "piece 0;piece 1;piece 2;", "the body");
+        await free(server, limited, limiter);
+        return;
+      }
       const reader = (response.body as ReadableStream).getReader({ mode: "byob" });
       let text = "";
       for (;;) {

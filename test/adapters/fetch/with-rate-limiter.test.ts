@@ -38,6 +38,21 @@ beforeEach(() => {
 const concurrency = (permitLimit: number, queueLimit = 10) =>
   new ConcurrencyLimiter({ permitLimit, queueLimit, clock });
 
+/** A limiter that asks another one, and notes what is reported to its leases. */
+function reportingTo(outcomes: string[], limiter: RateLimiter): RateLimiter {
+  class Noting extends NoLimiter {
+    protected override acquireCore(permitCount: number): RateLimitLease {
+      const lease = limiter.attemptAcquire(permitCount);
+      vi.spyOn(lease, "report").mockImplementation((outcome) => void outcomes.push(outcome));
+      return lease;
+    }
+    get [Symbol.for("headgate.inside.v1")]() {
+      return undefined;
+    }
+  }
+  return new Noting();
+}
+
 /** The answer of a call that the stub answers at once. */
 async function answered(promise: Promise<Response>, body?: BodyInit, init?: ResponseInit): Promise<Response> {
   await flush();
@@ -313,7 +328,7 @@ describe("what is handed on", () => {
     expect(limiter.getStatistics().currentAvailablePermits).toBe(1);
   });
 
-  it("costs nothing when the address is none", async () => {
+  it("costs nothing when there is no request to be made", async () => {
     const limiter = new TokenBucketRateLimiter({
       tokenLimit: 2,
       tokensPerPeriod: 1,
@@ -323,7 +338,45 @@ describe("what is handed on", () => {
     const limited = withRateLimiter(fetch, limiter);
     await expect(limited("http://")).rejects.toBeInstanceOf(TypeError);
     await expect(limited("/relative")).rejects.toBeInstanceOf(TypeError);
+    for (const init of [{ body: "x" }, { method: "a b" }, { headers: { "a b": "1" } }]) {
+      await expect(limited("http://127.0.0.1:1", init)).rejects.toBeInstanceOf(TypeError);
+    }
+    await expect(limited("http://user:secret@127.0.0.1:1")).rejects.toBeInstanceOf(TypeError);
     expect(limiter.getStatistics().currentAvailablePermits).toBe(2);
+  });
+
+  it("costs what it costs when the connection fails, though the body of its Request is used", async () => {
+    const limiter = new TokenBucketRateLimiter({
+      tokenLimit: 2,
+      tokensPerPeriod: 1,
+      replenishmentPeriodMs: 1000,
+      clock,
+    });
+    const error = new TypeError("Failed to fetch");
+    const limited = withRateLimiter(async (input) => {
+      await (input as Request).text();
+      throw error;
+    }, limiter);
+    await expect(limited(new Request(URL_A, { method: "POST", body: "abc" }))).rejects.toBe(error);
+    expect(limiter.getStatistics().currentAvailablePermits).toBe(1);
+  });
+
+  it.each([undefined, null, "x"])("fails when the inner fetch answers with %s", async (answer) => {
+    const limited = withRateLimiter((async () => answer) as unknown as FetchLike, concurrency(1));
+    await expect(limited(URL_A)).rejects.toThrow("what fetch returns must be a Response");
+    idle(limited);
+  });
+
+  it("does not hide the error of a function when the body is no web stream", async () => {
+    const error = new Error("mine");
+    const response = { status: 429, headers: new Headers({ "retry-after": "1" }), body: { on() {} } };
+    const limited = withRateLimiter((async () => response) as unknown as FetchLike, concurrency(1), {
+      onServerHint: () => {
+        throw error;
+      },
+    });
+    await expect(limited(URL_A)).rejects.toBe(error);
+    idle(limited);
   });
 
   it("is limited too when only the inner fetch knows what a relative address means", async () => {
@@ -398,6 +451,37 @@ describe("aborts", () => {
     idle(limited);
   });
 
+  it("of the wrapper's signal: one listener while calls wait, none later, and no signal made for a call", async () => {
+    const { signal } = new AbortController();
+    const any = vi.spyOn(AbortSignal, "any");
+    const limiter = concurrency(1);
+    const limited = withRateLimiter(stub.fetch, limiter, { signal });
+    const busy = limiter.attemptAcquire();
+    const calls = Array.from({ length: 5 }, () => limited(URL_A, { signal: new AbortController().signal }));
+    await flush();
+    expect(getEventListeners(signal, "abort")).toHaveLength(1);
+    busy.dispose();
+    for (const call of calls) await answered(call);
+    await limited.drain();
+    expect(getEventListeners(signal, "abort")).toHaveLength(0);
+    expect(any).not.toHaveBeenCalled();
+  });
+
+  it("of the wrapper's signal in the turn of the grant win: nothing is sent", async () => {
+    const controller = new AbortController();
+    const limiter = concurrency(1);
+    const limited = withRateLimiter(stub.fetch, limiter, { signal: controller.signal });
+    const held = limiter.attemptAcquire();
+    const call = watch(limited(URL_A));
+    held.dispose();
+    const reason = new Error("x");
+    controller.abort(reason);
+    await flush();
+    expect(call.reason).toBe(reason);
+    expect(stub.sent).toHaveLength(0);
+    expect(limiter.getStatistics()).toMatchObject({ currentAvailablePermits: 1, currentQueuedCount: 0 });
+  });
+
   it("leave no listener on a signal that is shared by 10 000 calls", async () => {
     const { signal } = new AbortController();
     const limiter = concurrency(1);
@@ -435,7 +519,7 @@ describe("the lease and the body", () => {
     const piece = new Uint8Array(1000).fill(7);
     const memory = piece.buffer;
     const original = new Response("", { headers: { a: "1" } });
-    const read = vi.spyOn(original, "headers", "get");
+    const makeHeaders = vi.spyOn(globalThis, "Headers");
     const stream = new ReadableStream({
       type: "bytes",
       pull(controller: ReadableByteStreamController) {
@@ -446,11 +530,97 @@ describe("the lease and the body", () => {
     Object.defineProperty(original, "body", { value: stream });
     const limited = withRateLimiter(async () => original, concurrency(1), { serverHints: false });
     const response = await limited(URL_A);
-    expect(read).toHaveBeenCalledTimes(1);
+    expect(makeHeaders).not.toHaveBeenCalled();
     const { value } = await (response.body as ReadableStream<Uint8Array>).getReader().read();
     expect(value).toHaveLength(1000);
     // Handed over: the sender's view is gone, instead of there being two.
     expect([memory.byteLength, value?.buffer.byteLength]).toEqual([0, 1000]);
+  });
+
+  it("pieces of a stream that is none of bytes stay their owner's: two views of one buffer, or one buffer twice", async () => {
+    const all = new TextEncoder().encode("hello world");
+    const streamOf = (...views: Uint8Array[]) =>
+      new ReadableStream({
+        start(controller) {
+          for (const view of views) controller.enqueue(view);
+          controller.close();
+        },
+      });
+    const limited = withRateLimiter(
+      async () => new Response(streamOf(all.subarray(0, 5), all.subarray(5))),
+      concurrency(1),
+    );
+    for (let i = 0; i < 2; i++) expect(await (await limited(URL_A)).text()).toBe("hello world");
+    expect(all).toHaveLength(11);
+    const pooled = Buffer.from("from the pool of the process");
+    const neighbour = Buffer.from("neighbour");
+    const ofPool = withRateLimiter(async () => new Response(streamOf(pooled)), concurrency(1));
+    expect(await (await ofPool(URL_A)).text()).toBe("from the pool of the process");
+    expect(String(neighbour)).toBe("neighbour");
+    idle(limited);
+  });
+
+  it("a reader with a buffer of its own is served where the original serves one", async () => {
+    const original = () =>
+      new ReadableStream({
+        type: "bytes",
+        pull(controller: ReadableByteStreamController) {
+          controller.enqueue(new TextEncoder().encode("abc"));
+          controller.close();
+        },
+      });
+    const limited = withRateLimiter(async () => new Response(original()), concurrency(1));
+    const reader = ((await limited(URL_A)).body as ReadableStream).getReader({ mode: "byob" });
+    const { value } = await reader.read(new Uint8Array(9));
+    expect(new TextDecoder().decode(value)).toBe("abc");
+    expect((await reader.read(new Uint8Array(9))).done).toBe(true);
+    idle(limited);
+  });
+
+  it.each(["不是", "Não encontrado", "ok\u007f"])(
+    "has the reason that the server gave: %s",
+    async (statusText) => {
+      const { state, stream } = pieces("a");
+      const limited = withRateLimiter(stub.fetch, concurrency(1), { actualPermits: () => 1 });
+      const promise = limited(URL_A);
+      await flush();
+      stub.sent[0]?.respond(Object.defineProperty(new Response(stream), "statusText", { value: statusText }));
+      const response = await promise;
+      expect([response.statusText, response.clone().statusText]).toEqual([statusText, statusText]);
+      expect(await response.text()).toBe("a");
+      expect(state.pulled).toBe(2);
+      idle(limited);
+    },
+  );
+
+  it("a response that cannot be handed on is cancelled", async () => {
+    const { state, stream } = pieces("a");
+    const limited = withRateLimiter(stub.fetch, concurrency(1));
+    const promise = limited(URL_A);
+    await flush();
+    const original = new Response(stream);
+    const error = new Error("no responses here");
+    vi.stubGlobal(
+      "Response",
+      class {
+        constructor() {
+          throw error;
+        }
+      },
+    );
+    stub.sent[0]?.respond(original);
+    await expect(promise).rejects.toBe(error);
+    expect(state.cancelled).toBe(error);
+    idle(limited);
+  });
+
+  it("a cancel that is never over gives the lease back", async () => {
+    const stream = new ReadableStream({ cancel: () => new Promise(() => {}) });
+    const limited = withRateLimiter(stub.fetch, concurrency(1));
+    const response = await answered(limited(URL_A), stream);
+    void response.body?.cancel();
+    await flush();
+    idle(limited);
   });
 
   it("an empty piece ends nothing", async () => {
@@ -541,11 +711,13 @@ describe("the lease and the body", () => {
     ],
     ["a body that is no web stream", () => Object.defineProperty(new Response("x"), "body", { value: {} })],
     ["a body with status 204", () => Object.defineProperty(new Response("x"), "status", { value: 204 })],
+    ["an empty body", () => new Response("", { headers: { "content-length": "0" } })],
+    ["a redirect to follow by hand", () => new Response("see there", { status: 302 })],
     ["an opaque response", () => Object.defineProperty(new Response("x"), "type", { value: "opaque" })],
     ["an upgrade", () => Object.defineProperty(new Response("x"), "status", { value: 101 })],
   ];
   it.each(untouched)("%s: the response comes as it is, and nothing is held", async (_what, make) => {
-    const limited = withRateLimiter(stub.fetch, concurrency(1));
+    const limited = withRateLimiter(stub.fetch, concurrency(1), { hold: "body" });
     const promise = limited(URL_A);
     await flush();
     const original = make();
@@ -610,6 +782,26 @@ describe("the lease and the body", () => {
     expect(stub.sent).toHaveLength(2);
   });
 
+  it.each([400, 429, 500, 503])(
+    "by default the body of a %s holds nothing; with hold: body it does",
+    async (status) => {
+      const limiter = concurrency(2);
+      const byDefault = withRateLimiter(stub.fetch, limiter);
+      const response = await answered(byDefault(URL_A), "oops", { status });
+      idle(byDefault);
+      expect(await response.text()).toBe("oops");
+      const always = withRateLimiter(stub.fetch, limiter, { hold: "body" });
+      const held = await answered(always(URL_A), "oops", { status });
+      expect(always.getStatistics().active).toBe(1);
+      await held.text();
+      idle(always);
+      const thisOne = await answered(byDefault(URL_A, { headgate: { hold: "body" } }), "oops", { status });
+      expect(byDefault.getStatistics().active).toBe(1);
+      await thisOne.text();
+      idle(byDefault);
+    },
+  );
+
   it("hold may be a function; what it throws is the caller's error, and the body is cancelled", async () => {
     const { state, stream } = pieces("a");
     const limiter = concurrency(2);
@@ -629,6 +821,22 @@ describe("the lease and the body", () => {
       'hold must be "headers" or "body"; got "never".',
     );
     idle(wrong);
+  });
+
+  it("bodies that hang on one signal put one listener on it, and all are told", async () => {
+    const controller = new AbortController();
+    const { signal } = controller;
+    const limiter = concurrency(50);
+    const limited = withRateLimiter(async () => new Response("x"), limiter);
+    const responses: Response[] = [];
+    for (let i = 0; i < 50; i++) responses.push(await limited(URL_A, { signal }));
+    expect(getEventListeners(signal, "abort")).toHaveLength(1);
+    await responses[0]?.text();
+    expect(getEventListeners(signal, "abort")).toHaveLength(1);
+    expect(limited.getStatistics().active).toBe(49);
+    controller.abort();
+    idle(limited);
+    expect(getEventListeners(signal, "abort")).toHaveLength(0);
   });
 
   it("an abort gives the lease back though nobody reads, also one that came with the headers", async () => {
@@ -819,6 +1027,123 @@ describe("the cost that only the answer tells", () => {
     expect(left(limiter)).toBe(998);
   });
 
+  it.each(["headers", undefined] as const)(
+    "of an error whose body is left alone is the estimate; hold: %s",
+    async (hold) => {
+      const limiter = bucket();
+      const limited = byLength(limiter, { hold });
+      const response = await answered(limited(URL_A), "oops", { status: 500 });
+      await limited.drain();
+      expect(left(limiter)).toBe(500);
+      expect(await response.text()).toBe("oops");
+    },
+  );
+
+  it("of an error is read with hold: body", async () => {
+    const limiter = bucket();
+    const limited = byLength(limiter, { hold: "body" });
+    await (await answered(limited(URL_A), "oops", { status: 500 })).text();
+    await limited.drain();
+    expect(left(limiter)).toBe(996);
+  });
+
+  it("is at most maxActualPermits, whatever the server says", async () => {
+    for (const [maxActualPermits, debt] of [
+      [undefined, 1_000_000],
+      [2000, 2000],
+      [0, 0],
+    ] as const) {
+      for (const cost of [Number.MAX_SAFE_INTEGER, Promise.resolve(Number.MAX_SAFE_INTEGER)]) {
+        const limiter = bucket();
+        const limited = withRateLimiter(stub.fetch, limiter, {
+          maxActualPermits,
+          actualPermits: () => cost,
+        });
+        await answered(limited(URL_A));
+        await limited.drain();
+        // 1000 tokens, 1 in 1 000 000 ms.
+        const waitMs = debt === 0 ? undefined : (debt - 1000 + 1) * 1_000_000;
+        expect(limiter.attemptAcquire().retryAfterMs).toBe(waitMs);
+      }
+    }
+    for (const maxActualPermits of [-1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, "1"]) {
+      expect(() =>
+        withRateLimiter(fetch, bucket(), { maxActualPermits: maxActualPermits as number }),
+      ).toThrow(/^options.maxActualPermits must be /);
+    }
+  });
+
+  it.each([
+    ["is known", {}],
+    ["is waited for no longer", { maxHoldMs: 50 }],
+  ] as const)("ends the copy when it %s: nothing piles up for nobody", async (what, options) => {
+    const { stream } = pieces("ab", "cd", "ef");
+    let copied: ReadableStreamDefaultReader<Uint8Array> | undefined;
+    const limited = withRateLimiter(stub.fetch, bucket(), {
+      ...options,
+      actualPermits: async ({ body }) => {
+        copied = body?.getReader();
+        await copied?.read();
+        if (what === "is waited for no longer") await new Promise(() => {});
+        return 2;
+      },
+    });
+    const response = await answered(limited(URL_A), stream);
+    const reader = (response.body as ReadableStream<Uint8Array>).getReader();
+    await reader.read();
+    clock.advance(50);
+    await flush();
+    await reader.read();
+    await expect(copied?.read()).rejects.toThrow("The body has not been read to its end.");
+    await reader.read();
+    await reader.read();
+    idle(limited);
+  });
+
+  it("that throws after it has begun to read does not leave its own reading open", async () => {
+    let reading: Promise<unknown> | undefined;
+    const limited = withRateLimiter(stub.fetch, concurrency(1), {
+      actualPermits: (response) => {
+        reading = response.text().catch((error: unknown) => error);
+        throw new Error("cost");
+      },
+    });
+    await expect(answered(limited(URL_A), "x")).rejects.toThrow("cost");
+    expect(await reading).toMatchObject({ message: "cost" });
+    idle(limited);
+  });
+
+  it("that a foreign limiter cannot take later is nobody's unhandled error, and the lease goes back", async () => {
+    let disposed = 0;
+    class Failing extends RateLimitLease {
+      readonly isAcquired = true;
+      readonly metadataNames = [];
+      override adjust(): void {
+        throw new Error("store down");
+      }
+      override dispose(): void {
+        disposed += 1;
+      }
+      protected override tryGetMetadataCore(): undefined {}
+    }
+    class Foreign extends NoLimiter {
+      protected override acquireCore(): RateLimitLease {
+        return new Failing();
+      }
+      get [Symbol.for("headgate.inside.v1")]() {
+        return undefined;
+      }
+    }
+    const limited = withRateLimiter(stub.fetch, new Foreign(), { actualPermits: async () => 5 });
+    await answered(limited(URL_A));
+    await limited.drain();
+    expect(disposed).toBe(1);
+    const inner = withRateLimiter(stub.fetch, concurrency(1, 0));
+    void inner(URL_A);
+    await expect(withRateLimiter(inner, new Foreign())(URL_A)).rejects.toThrow("store down");
+    expect(disposed).toBe(2);
+  });
+
   it("that throws is the caller's error, and the lease goes back", async () => {
     const error = new Error("cost");
     const limited = withRateLimiter(stub.fetch, concurrency(1), {
@@ -875,6 +1200,28 @@ describe("partitions", () => {
     await flush();
     expect(limited.getStatistics()).toMatchObject({ active: 1, waiting: 1 });
     expect(stub.sent).toHaveLength(4);
+  });
+
+  it("a hint after a redirect is that of the origin that answered; with a function it is the call's", async () => {
+    const redirected = () =>
+      Object.defineProperties(new Response(null, { status: 429, headers: { "retry-after": "60" } }), {
+        redirected: { value: true },
+        url: { value: "https://b.example/there" },
+      });
+    const reasonOf = (limiter: ReturnType<typeof byKey>, key: string) => limiter.attemptAcquire(key).reason;
+    const limiter = byKey();
+    const byOrigin = withRateLimiter(async () => redirected(), limiter);
+    await byOrigin(URL_A);
+    expect(reasonOf(limiter, "https://a.example")).toBeUndefined();
+    expect(reasonOf(limiter, "https://b.example")).toBe("server_pause");
+    expect(byOrigin.getStatistics().totalPauses).toBe(1);
+    const other = byKey();
+    const byFunction = withRateLimiter(async () => redirected(), other, { partition: () => "mine" });
+    await byFunction(URL_A);
+    expect(reasonOf(other, "mine")).toBe("server_pause");
+    const third = byKey();
+    await withRateLimiter(async () => redirected(), third)(URL_A, { headgate: { partition: "mine" } });
+    expect(reasonOf(third, "mine")).toBe("server_pause");
   });
 
   it("may get the whole view of the request", async () => {
@@ -958,6 +1305,50 @@ describe("refusals", () => {
     expect(await a.text()).toBe(await b.text());
     expect(() => forSdk({ status: 200 })).toThrow(RangeError);
     expect(() => forSdk({ state: 1 } as never)).toThrow(TypeError);
+  });
+
+  it.each([
+    ["throws", {}],
+    ["answers", { onRejected: forSdk() }],
+    ["answers with a success", { onRejected: () => new Response("kept") }],
+  ] as const)(
+    "a refusal further in that %s costs nothing further out, and has it learn",
+    async (_what, options) => {
+      const window = new TokenBucketRateLimiter({
+        tokenLimit: 10,
+        tokensPerPeriod: 1,
+        replenishmentPeriodMs: 1000,
+        clock,
+      });
+      const inner = withRateLimiter(stub.fetch, concurrency(1, 0), options);
+      void inner(URL_A);
+      const outcomes: string[] = [];
+      const outer = withRateLimiter(inner, reportingTo(outcomes, window));
+      for (let i = 0; i < 3; i++) await outer(URL_A).catch(() => {});
+      expect(window.getStatistics().currentAvailablePermits).toBe(10);
+      expect(outcomes).toEqual(["dropped", "dropped", "dropped"]);
+      idle(outer);
+    },
+  );
+
+  it("an answer that onRejected had from another server is that server's: its hints count", async () => {
+    const hints: unknown[] = [];
+    const inner = withRateLimiter(stub.fetch, concurrency(1, 0), {
+      onRejected: () =>
+        Object.defineProperty(new Response("x", { status: 429, headers: { "retry-after": "5" } }), "url", {
+          value: "https://other.example/",
+        }),
+    });
+    void inner(URL_A);
+    const outer = withRateLimiter(inner, concurrency(9), { onServerHint: (hint) => hints.push(hint) });
+    await (await outer(URL_A)).text();
+    expect(hints).toHaveLength(1);
+  });
+
+  it("an answer of forSdk shows no name and no password", async () => {
+    const limited = withRateLimiter(stub.fetch, concurrency(1, 0), { onRejected: forSdk() });
+    void limited(URL_A);
+    expect((await limited("https://user:secret@a.example/x#y")).url).toBe("https://a.example/x");
   });
 
   it("an answer of forSdk pauses nothing further out, a forged one is an answer like any other", async () => {
@@ -1286,4 +1677,17 @@ const takesFetch = (given: typeof globalThis.fetch): FetchLike => given;
 it("is a fetch by its type", () => {
   const limited = withRateLimiter(fetch, concurrency(1));
   expect(takesFetch(limited)).toBe(limited);
+});
+
+it("has what a host's fetch has besides, such as preconnect of Bun", () => {
+  const preconnected: unknown[] = [];
+  const ofHost = Object.assign(async () => new Response(null), {
+    preconnect(this: unknown, url: string): void {
+      preconnected.push([this, url]);
+    },
+  });
+  const limited = withRateLimiter(ofHost, concurrency(1));
+  limited.preconnect(URL_A);
+  expect(preconnected).toEqual([[ofHost, URL_A]]);
+  expect("preconnect" in withRateLimiter(fetch, concurrency(1))).toBe(false);
 });

@@ -149,6 +149,67 @@ describe("clients that try again", () => {
   });
 });
 
+describe("very many retries", () => {
+  it("take no longer the more there have been", async () => {
+    const asked = await asksAt({ max: 50_000, baseMs: 2, factor: 1 });
+    expect(asked).toHaveLength(50_001);
+    expect(asked.at(-1)).toBe(100_000);
+    const capped = await asksAt({ max: 50_000, baseMs: 1, capMs: 4 });
+    expect(capped.slice(0, 5)).toEqual([0, 1, 3, 7, 11]);
+    expect(capped.at(-1)).toBe(3 + 4 * 49_998);
+    expect(await asksAt({ max: 3, baseMs: 9, capMs: 5 })).toEqual([0, 5, 10, 15]);
+  });
+});
+
+describe("clients for whom time stands still", () => {
+  const full: LimiterFactory = () => new ForeignSemaphore(0);
+
+  it("end the run: a closed loop without thinking that is always refused", async () => {
+    const run = simulate({
+      arrivals: closedLoopArrivals({ users: 10, thinkMs: 0 }),
+      service: ONE_SERVER,
+      acquire: { mode: "attempt" },
+      limiter: full,
+      durationMs: 100,
+    });
+    await expect(run).rejects.toThrow(/time does not advance: clients came again 100000 times/);
+  });
+
+  it("end the run: retries at once without end", async () => {
+    const run = simulate({
+      arrivals: traceArrivals([{ atMs: 5 }]),
+      service: ONE_SERVER,
+      clients: { retries: { max: Number.MAX_SAFE_INTEGER, baseMs: 0 } },
+      acquire: { mode: "attempt" },
+      limiter: full,
+      durationMs: 100,
+    });
+    await expect(run).rejects.toMatchObject({
+      timeMs: 5,
+      message: expect.stringContaining("does not advance"),
+    });
+  });
+
+  it("are told from a crowd that comes at one instant, and again when all are served together", async () => {
+    const crowd = 120_000;
+    const result = await simulate({
+      arrivals: closedLoopArrivals({ users: crowd, thinkMs: 0 }),
+      service: { servers: Number.POSITIVE_INFINITY, time: deterministic(10) },
+      durationMs: 25,
+    });
+    expect(result.counts).toMatchObject({ arrivals: 3 * crowd, delivered: 3 * crowd });
+    const open = await simulate({
+      arrivals: traceArrivals(Array.from({ length: crowd }, () => ({ atMs: 0 }))),
+      service: ONE_SERVER,
+      clients: { retries: { max: 2, baseMs: 0 } },
+      acquire: { mode: "attempt" },
+      limiter: full,
+      durationMs: 10,
+    });
+    expect(open.counts.rejected).toBe(3 * crowd);
+  });
+});
+
 describe("a closed loop", () => {
   it("has as many customers as it has users, each of whom waits for the answer and thinks", async () => {
     const result = await simulate({

@@ -199,7 +199,11 @@ describe("what cannot be", () => {
       "options.alpa is not an option; did you mean options.alpha?",
     ],
     [() => pareto({ meanMs: 1 } as never), "options.alpha must be"],
-    [() => empirical("12" as never), 'samplesMs must be an array of numbers; got "12".'],
+    [
+      () => empirical("12" as never),
+      'samplesMs must be something to iterate over, such as an array of numbers; got "12".',
+    ],
+    [() => empirical(["12"] as never), "samplesMs[0] must be a number"],
     [() => empirical(new Array(3) as never), "samplesMs[0] must be"],
     [
       () => checkDistribution("service.time", { mean: 1 }),
@@ -222,5 +226,18 @@ describe("what cannot be", () => {
   it("is not confused with a distribution of one's own", () => {
     const own: Distribution = { mean: 1, description: "mine", sample: () => 1 };
     expect(() => checkDistribution("service.time", own)).not.toThrow();
+  });
+});
+
+describe("measured times", () => {
+  it("may come in anything that can be iterated over", () => {
+    const same = [new Float64Array([1, 2, 2]), new Uint16Array([1, 2, 2]), [1, 2, 2].values()].map(empirical);
+    for (const { mean, description } of same) {
+      expect({ mean, description }).toEqual({
+        mean: 5 / 3,
+        description: `one of 3 measured times, mean ${5 / 3} ms`,
+      });
+    }
+    expect(empirical(new Set([4, 8])).mean).toBe(6);
   });
 });

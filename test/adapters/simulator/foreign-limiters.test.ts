@@ -1,4 +1,5 @@
 import {
+  type Clock,
   ConcurrencyLimiter,
   FixedWindowRateLimiter,
   type LeaseOutcome,
@@ -6,6 +7,7 @@ import {
   RateLimiter,
   type RateLimitLease,
   RateLimitPartition,
+  shadowed,
   TokenBucketRateLimiter,
 } from "headgate";
 import {
@@ -20,6 +22,7 @@ import {
   traceArrivals,
   uniformArrivals,
 } from "headgate/simulator";
+import { ManualClock } from "headgate/testing";
 import { describe, expect, it, vi } from "vitest";
 import { ForeignLease, ForeignSemaphore, ONE_SERVER, trace } from "./support.js";
 
@@ -55,6 +58,11 @@ class Scripted extends RateLimiter {
 }
 
 const granted = () => new ForeignLease(true);
+
+/** A partitioned limiter with one partition. */
+function partitioned(make: () => RateLimiter, clock?: Clock): PartitionedRateLimiter<SimulatedRequest> {
+  return PartitionedRateLimiter.create(() => RateLimitPartition.get("all", make), { clock });
+}
 
 async function failureOf(limiter: LimiterFactory): Promise<unknown> {
   return await simulate({ ...BUSY, arrivals: uniformArrivals({ ratePerSecond: 100 }), limiter }).then(
@@ -209,6 +217,65 @@ describe("a limiter that a user wrote", () => {
       message: expect.stringContaining("stuck"),
       requestId: 0,
     });
+  });
+
+  it("may reject with anything, also with nothing", async () => {
+    for (const cause of [undefined, null, 0]) {
+      const limiter = () => new Scripted((request) => (request === 9 ? Promise.reject(cause) : granted()));
+      const error = await failureOf(limiter);
+      expect(error).toBeInstanceOf(SimulationError);
+      expect(error).toMatchObject({ timeMs: 90, requestId: 9 });
+      expect((error as Error).cause).toBe(cause);
+    }
+  });
+
+  it.each([Number.NaN, -1, "soon", null])(
+    "that asks to be retried after %s is an error",
+    async (retryAfterMs) => {
+      class Odd extends ForeignLease {
+        override get retryAfterMs(): number {
+          return retryAfterMs as number;
+        }
+      }
+      expect(await failureOf(() => new Scripted(() => new Odd(false)))).toMatchObject({
+        message: expect.stringContaining("The retryAfterMs of a refused lease must be"),
+        requestId: 0,
+      });
+    },
+  );
+
+  it("may ask never to be retried, or give no reason that is known", async () => {
+    for (const reason of ["constructor", "__proto__", "server_queue", "queue-full", 5, null, undefined]) {
+      class Odd extends ForeignLease {
+        override get reason(): never {
+          return reason as never;
+        }
+      }
+      const limiter = () => new Scripted(() => new Odd(false, Number.POSITIVE_INFINITY));
+      const result = await simulate({ ...BUSY, clients: { retries: { max: 1, baseMs: 1 } }, limiter });
+      expect(result.rejections.other).toBe(result.counts.arrivals);
+      expect(Object.values(result.rejections).reduce((sum, count) => sum + count, 0)).toBe(
+        result.counts.rejected,
+      );
+      expect(result.counts).toMatchObject({ retries: 0, unfinished: result.counts.arrivals });
+    }
+  });
+
+  it("has a limit when it says so, and only then", async () => {
+    class Counting extends ForeignSemaphore {
+      override getStatistics(): never {
+        return { currentAvailablePermits: 4 - this.held, currentQueuedCount: 0 } as never;
+      }
+    }
+    class Limited extends Counting {
+      readonly permitLimit = 4;
+    }
+    const limitOf = async (limiter: LimiterFactory) => (await simulate({ ...BUSY, limiter })).limiter;
+    expect(await limitOf(() => new Counting(4))).toMatchObject({
+      limitMean: null,
+      timeAtLimit: expect.any(Number),
+    });
+    expect(await limitOf(() => new Limited(4))).toMatchObject({ limitMean: 4, limitEnd: 4 });
   });
 
   it("that never answers leaves attempts unfinished, and a warning", async () => {
@@ -438,8 +505,9 @@ describe("limiters of this library", () => {
     expect(attempts.counts).toMatchObject({ delivered: 1, rejected: 1 });
     expect(attempts.rejections.limit_reached).toBe(1);
     const partitioned: LimiterFactory = (context) =>
-      PartitionedRateLimiter.create(() =>
-        RateLimitPartition.get("all", () => limiter(context) as RateLimiter),
+      PartitionedRateLimiter.create(
+        () => RateLimitPartition.get("all", () => limiter(context) as RateLimiter),
+        { clock: context.clock },
       );
     const inPartition = await simulate({ ...settings, limiter: partitioned, acquire: { mode: "attempt" } });
     expect(inPartition.counts).toEqual(attempts.counts);
@@ -491,6 +559,108 @@ describe("limiters of this library", () => {
     expect(result.limiter.timeAtLimit).toBeCloseTo(0.9, 12);
     expect(limiters[0]?.getStatistics()).toMatchObject({ currentAvailablePermits: 3, currentQueuedCount: 0 });
     expect(result.warnings.join()).not.toContain("still in use");
+  });
+
+  it("must live by the time of the run, also in partitions and chains", async () => {
+    const forgotten: readonly LimiterFactory[] = [
+      () => new ConcurrencyLimiter({ permitLimit: 2 }),
+      () => new FixedWindowRateLimiter({ permitLimit: 2, windowMs: 100, clock: new ManualClock() }),
+      ({ clock }) =>
+        RateLimiter.createChained(
+          new ConcurrencyLimiter({ permitLimit: 2 }),
+          new ConcurrencyLimiter({ permitLimit: 2, clock }),
+        ),
+      ({ clock }) => partitioned(() => new ConcurrencyLimiter({ permitLimit: 2, clock })),
+      ({ clock }) => partitioned(() => new ConcurrencyLimiter({ permitLimit: 2 }), clock),
+    ];
+    for (const limiter of forgotten) {
+      for (const mode of ["acquire", "attempt"] as const) {
+        const error = await simulate({ ...BUSY, acquire: { mode }, limiter }).catch(
+          (reason: unknown) => reason,
+        );
+        expect(error).toBeInstanceOf(SimulationError);
+        expect((error as Error).message).toContain("pass the clock of the context");
+      }
+    }
+    // What it has granted before that was seen is given back.
+    const made: ConcurrencyLimiter[] = [];
+    const inPartition: LimiterFactory = ({ clock }) =>
+      partitioned(() => {
+        const limiter = new ConcurrencyLimiter({ permitLimit: 2 });
+        made.push(limiter);
+        return limiter;
+      }, clock);
+    await expect(simulate({ ...BUSY, limiter: inPartition })).rejects.toThrow(SimulationError);
+    expect(made.map((limiter) => limiter.getStatistics().currentAvailablePermits)).toEqual([2]);
+    // One that asks the run's clock for the time will do.
+    const limiter: LimiterFactory = ({ clock }) => {
+      const own = { now: () => clock.now(), setTimer: clock.setTimer };
+      return partitioned(() => new ConcurrencyLimiter({ permitLimit: 2, clock: own }), own);
+    };
+    await expect(simulate({ ...BUSY, limiter })).resolves.toBeDefined();
+  });
+
+  it("have no limit on what is in use when their permits come back with time", async () => {
+    const bucket = { tokenLimit: 9, tokensPerPeriod: 3, replenishmentPeriodMs: 10 };
+    const factories: readonly LimiterFactory[] = [
+      ({ clock }) => new FixedWindowRateLimiter({ permitLimit: 20, windowMs: 100, clock }),
+      ({ clock }) => new TokenBucketRateLimiter({ ...bucket, clock }),
+      ({ clock }) =>
+        RateLimiter.createChained(
+          new ConcurrencyLimiter({ permitLimit: 5, clock }),
+          new TokenBucketRateLimiter({ ...bucket, clock }),
+        ),
+      ({ clock }) => shadowed(new TokenBucketRateLimiter({ ...bucket, clock })),
+    ];
+    for (const limiter of factories) {
+      const result = await simulate({ ...BUSY, limiter });
+      expect(result.limiter).toMatchObject({ limitMean: null, limitMax: null, limitEnd: null });
+      expect(result.warnings.filter((warning) => warning.includes("permits"))).toEqual([]);
+    }
+    const shadow: LimiterFactory = ({ clock }) => shadowed(new ConcurrencyLimiter({ permitLimit: 5, clock }));
+    expect((await simulate({ ...BUSY, limiter: shadow })).limiter).toMatchObject({ limitMean: 5 });
+  });
+
+  it("that keep permits are found out, also in partitions, chains and limiters that users wrote", async () => {
+    class Leaky extends Scripted {
+      left = 1000;
+
+      constructor() {
+        super(() => {
+          this.left -= 1;
+          return granted();
+        });
+      }
+
+      override getStatistics(): never {
+        return { currentAvailablePermits: this.left, currentQueuedCount: 0 } as never;
+      }
+    }
+    const warned = async (limiter: LimiterFactory) => {
+      const { counts, warnings } = await simulate({ ...BUSY, limiter });
+      return { counts, warning: warnings.find((text) => text.includes("permits")) };
+    };
+    const { counts, warning } = await warned(() => new Leaky());
+    expect(warning).toContain(
+      `${counts.admitted} permits that could be taken at the start could not at the end`,
+    );
+    const inPartition = await warned(({ clock }) =>
+      partitioned(() => {
+        const limiter = new ConcurrencyLimiter({ permitLimit: 5, clock });
+        limiter.attemptAcquire(2);
+        return limiter;
+      }, clock),
+    );
+    expect(inPartition.warning).toBe("2 permits were still in use when everything had been given back.");
+    const inChain = await warned(({ clock }) => {
+      const inner = new ConcurrencyLimiter({ permitLimit: 5, clock });
+      clock.setTimer(() => void inner.attemptAcquire(), 0);
+      return RateLimiter.createChained(inner, new ConcurrencyLimiter({ permitLimit: 9, clock }));
+    });
+    expect(inChain.warning).toContain("1 permits that could be taken at the start");
+    const sound: LimiterFactory = ({ clock }) =>
+      partitioned(() => new FixedWindowRateLimiter({ permitLimit: 9, windowMs: 1e6, clock }), clock);
+    expect((await warned(sound)).warning).toBeUndefined();
   });
 
   it("that keep permits are found out", async () => {

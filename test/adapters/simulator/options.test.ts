@@ -3,6 +3,7 @@ import {
   exponential,
   type SimulationOptions,
   simulate,
+  traceArrivals,
   uniformArrivals,
 } from "headgate/simulator";
 import { describe, expect, it } from "vitest";
@@ -79,7 +80,7 @@ const types: readonly Bad[] = [
   ["options.arrivals", { arrivals: undefined }],
   ["options.arrivals", { arrivals: 5 }],
   ["options.service", { service: undefined }],
-  ["options.service.time", { service: { servers: 1 } }],
+  ["options.service.time", { service: { servers: 1, time: 5 } }],
   ["options.service.server", { service: { server: 1, servers: 1, time } }],
   ["options.service.discipline", { service: { servers: 1, time, discipline: "sjf" } }],
   ["options.service.contention", { service: { servers: 1, time, contention: 1 } }],
@@ -127,6 +128,18 @@ describe("options of a simulation", () => {
     const error = await simulate({ ...BASE, ...(options as object) }).catch((reason: unknown) => reason);
     expect(error).toBeInstanceOf(TypeError);
     expect((error as Error).message.startsWith(path)).toBe(true);
+  });
+
+  it("need no service time when every arrival has its own, and say so when one has not", async () => {
+    const service = { servers: 1 };
+    const arrivals = traceArrivals([{ atMs: 0, serviceMs: 3 }, { atMs: 5 }]);
+    const own = await simulate({ ...BASE, service, arrivals: traceArrivals([{ atMs: 0, serviceMs: 3 }]) });
+    expect(own.latency.delivered.mean).toBe(3);
+    expect(own.setup.service).toBe("as arrivals say");
+    await expect(simulate({ ...BASE, service, arrivals })).rejects.toMatchObject({
+      message: expect.stringContaining("options.service.time must be given unless every arrival has"),
+      cause: expect.any(TypeError),
+    });
   });
 
   it("are refused before anything is asked of them", async () => {

@@ -128,6 +128,23 @@ describe("a server with a queue", () => {
     expect(begun).toEqual([0, 10]);
   });
 
+  it.each(["fifo", "ps"] as const)(
+    "lets nobody who is done wait for the end of a pause: %s",
+    async (discipline) => {
+      const model = { servers: 1, discipline };
+      expect((await serve({ ...model, degradations: [pause(10, 500)] }, [[0, 10]])).done).toEqual([10]);
+      // What has nothing to do waits with all others.
+      expect((await serve({ ...model, degradations: [pause(5, 50)] }, [[7, 0]])).done).toEqual([50]);
+    },
+  );
+
+  it("does not let a rounding decide whether a pause comes before the end of the work", async () => {
+    // 0.6 + 1.1 is a little more than 1.7.
+    expect((await serve({ servers: 1, degradations: [pause(1.7, 500)] }, [[0.6, 1.1]])).done).toEqual([
+      0.6 + 1.1,
+    ]);
+  });
+
   it("finishes what it runs when it gets smaller, and takes more at once when it gets larger", async () => {
     const degradations = [{ fromMs: 5, toMs: 50, servers: 1 }];
     const work: Work = [
@@ -170,7 +187,8 @@ describe("a server with a queue", () => {
       [0, 20],
       [0, 25],
     ]);
-    expect(all.outcomes).toEqual(["delivered", "error", "error", "delivered"]);
+    // What completes right at 5 or 25 completes before the trouble begins or ends.
+    expect(all.outcomes).toEqual(["delivered", "delivered", "error", "error"]);
     expect(all.result.counts).toMatchObject({ completed: 4, delivered: 2, errors: 2, gaveUp: 2 });
     const third = await simulate({
       arrivals: poissonArrivals({ ratePerSecond: 1000 }),
@@ -368,6 +386,22 @@ describe("utilization", () => {
       durationMs: 100,
     });
     expect(result.utilization).toEqual({ servers: 0.2, wasted: 0.75 });
+  });
+
+  it("is the share of as many servers as there were, also when troubles make them more or fewer", async () => {
+    const busy = async (degradations: readonly Degradation[], atMs: readonly number[]) => {
+      const { result } = await trace({
+        arrivals: traceArrivals(atMs.map((time) => ({ atMs: time, serviceMs: 100 }))),
+        service: { servers: 2, time: deterministic(1), degradations },
+        durationMs: 100,
+      });
+      return result.utilization.servers;
+    };
+    const four = [{ fromMs: 0, toMs: 100, servers: 4 }];
+    expect(await busy(four, [0, 0, 0, 0])).toBe(1);
+    expect(await busy(four, [0])).toBe(0.25);
+    // Two are still at work when there should be one.
+    expect(await busy([{ fromMs: 50, toMs: 100, servers: 1 }], [0, 0])).toBe(1);
   });
 
   it("of a shared server is in vain by what each request has used of it", async () => {

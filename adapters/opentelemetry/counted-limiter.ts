@@ -1,0 +1,222 @@
+import {
+  type AcquireOptions,
+  type Clock,
+  RateLimiter,
+  type RateLimiterStatistics,
+  type RateLimitLease,
+  ReplenishingRateLimiter,
+} from "headgate";
+import {
+  type AcquireSink,
+  type AcquireTicket,
+  type Inside,
+  type InsideLimiter,
+  inside,
+  isLease,
+  type LimiterSnapshot,
+  promiseOf,
+  requestWith,
+} from "../../src/internal.js";
+import type { WaitResult } from "./catalogue.js";
+import { CountedLease } from "./counted-lease.js";
+import type { Counters } from "./counters.js";
+import type { WaitTracing } from "./wait-tracing.js";
+
+/** Asks a limiter, and counts how that goes. It is an inside too, so that waits end in the turn in which they do behind it. */
+class CountedDoor implements Inside {
+  readonly limiter: InsideLimiter;
+  readonly #counters: Counters;
+  readonly #tracing: WaitTracing | undefined;
+
+  constructor(limiter: RateLimiter, counters: Counters, tracing: WaitTracing | undefined) {
+    this.limiter = limiter;
+    this.#counters = counters;
+    this.#tracing = tracing;
+  }
+
+  get clock(): Clock | undefined {
+    return this.limiter[inside]?.clock;
+  }
+
+  get usesPriority(): boolean {
+    return this.limiter[inside]?.usesPriority === true;
+  }
+
+  hasRoom(permitCount: number): boolean {
+    return this.limiter[inside]?.hasRoom(permitCount) === true;
+  }
+
+  snapshot(into: LimiterSnapshot): boolean {
+    return this.limiter[inside]?.snapshot(into) === true;
+  }
+
+  queuedByPriority(): Map<number, number> {
+    return this.limiter[inside]?.queuedByPriority() ?? new Map();
+  }
+
+  attempt(permitCount: number): RateLimitLease {
+    return this.#counted(this.limiter.attemptAcquire(permitCount), undefined);
+  }
+
+  acquireWith(
+    permitCount: number,
+    options: AcquireOptions,
+    sink: AcquireSink,
+  ): RateLimitLease | AcquireTicket {
+    const { signal } = options;
+    const { clock } = this.#counters;
+    let startMs = Number.NaN;
+    let span: ReturnType<WaitTracing["begin"]>;
+    const ended = (result: WaitResult, lease?: RateLimitLease): void => {
+      // Told before there was a ticket: it has not waited.
+      if (Number.isNaN(startMs)) return;
+      this.#counters.waited(result, clock.now() - startMs);
+      span?.end(permitCount, result, lease?.reason);
+    };
+    const answer = requestWith(this.limiter, permitCount, options, {
+      settled: (lease) => {
+        ended(lease.isAcquired ? "acquired" : "rejected", lease);
+        sink.settled(this.#counted(lease, signal));
+      },
+      failed: (error) => {
+        if (signal?.aborted === true) {
+          this.#counters.canceled();
+          ended("canceled");
+        }
+        sink.failed(error);
+      },
+    });
+    if (isLease(answer)) return this.#counted(answer, signal);
+    startMs = clock.now();
+    span = this.#tracing?.begin();
+    return {
+      cancel: () => {
+        const isCancelled = answer.cancel();
+        if (isCancelled) {
+          this.#counters.canceled();
+          ended("canceled");
+        }
+        return isCancelled;
+      },
+    };
+  }
+
+  acquire(permitCount: number, options: AcquireOptions): RateLimitLease | Promise<RateLimitLease> {
+    return promiseOf((sink) => this.acquireWith(permitCount, options, sink));
+  }
+
+  #counted(lease: RateLimitLease, signal: AbortSignal | undefined): RateLimitLease {
+    this.#counters.answered(lease);
+    return lease.isAcquired ? new CountedLease(lease, this.#counters, signal) : lease;
+  }
+}
+
+// Two classes that differ in nothing but what they extend: whoever drives or evicts limiters asks by `instanceof`.
+
+class CountedLimiter extends RateLimiter {
+  readonly #door: CountedDoor;
+
+  constructor(door: CountedDoor) {
+    super();
+    this.#door = door;
+  }
+
+  /** @internal */
+  get [inside](): Inside {
+    return this.#door;
+  }
+
+  override getStatistics(): RateLimiterStatistics | undefined {
+    return this.#door.limiter.getStatistics();
+  }
+
+  override get idleDurationMs(): number | undefined {
+    return this.#door.limiter.idleDurationMs;
+  }
+
+  protected override attemptAcquireCore(permitCount: number): RateLimitLease {
+    return this.#door.attempt(permitCount);
+  }
+
+  protected override acquireCore(
+    permitCount: number,
+    options: AcquireOptions,
+  ): RateLimitLease | Promise<RateLimitLease> {
+    return this.#door.acquire(permitCount, options);
+  }
+
+  protected override disposeCore(): void {
+    this.#door.limiter.dispose();
+  }
+
+  protected override disposeAsyncCore(): Promise<void> {
+    return this.#door.limiter.disposeAsync();
+  }
+}
+
+class ReplenishingCountedLimiter extends ReplenishingRateLimiter {
+  readonly #door: CountedDoor;
+  readonly #limiter: ReplenishingRateLimiter;
+
+  constructor(door: CountedDoor, limiter: ReplenishingRateLimiter) {
+    super();
+    this.#door = door;
+    this.#limiter = limiter;
+  }
+
+  /** @internal */
+  get [inside](): Inside {
+    return this.#door;
+  }
+
+  override get replenishmentPeriodMs(): number {
+    return this.#limiter.replenishmentPeriodMs;
+  }
+
+  override get isAutoReplenishing(): boolean {
+    return this.#limiter.isAutoReplenishing;
+  }
+
+  override tryReplenish(): boolean {
+    return this.#limiter.tryReplenish();
+  }
+
+  override getStatistics(): RateLimiterStatistics | undefined {
+    return this.#limiter.getStatistics();
+  }
+
+  override get idleDurationMs(): number | undefined {
+    return this.#limiter.idleDurationMs;
+  }
+
+  protected override attemptAcquireCore(permitCount: number): RateLimitLease {
+    return this.#door.attempt(permitCount);
+  }
+
+  protected override acquireCore(
+    permitCount: number,
+    options: AcquireOptions,
+  ): RateLimitLease | Promise<RateLimitLease> {
+    return this.#door.acquire(permitCount, options);
+  }
+
+  protected override disposeCore(): void {
+    this.#limiter.dispose();
+  }
+
+  protected override disposeAsyncCore(): Promise<void> {
+    return this.#limiter.disposeAsync();
+  }
+}
+
+/** Puts a counter before a limiter. */
+export function counted(
+  limiter: RateLimiter,
+  counters: Counters,
+  tracing: WaitTracing | undefined,
+): RateLimiter {
+  const door = new CountedDoor(limiter, counters, tracing);
+  return limiter instanceof ReplenishingRateLimiter
+    ? new ReplenishingCountedLimiter(door, limiter)
+    : new CountedLimiter(door);
+}
