@@ -14,8 +14,6 @@ export interface ExpressRequestLike {
   readonly baseUrl: string;
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly socket: object;
-  /** What the parameters of the route stand for. */
-  readonly params?: unknown;
   /** The route, where the middleware is mounted on one. */
   readonly route?: unknown;
 }
@@ -32,7 +30,9 @@ export interface ExpressResponseLike {
 
 class ExpressRequestView<Request extends ExpressRequestLike> extends NodeRequestView<Request> {
   override get route(): string | undefined {
-    const { baseUrl, params, route } = this.raw;
+    const { baseUrl, route } = this.raw;
+    // Not in the type above: it would be what handlers behind this one get to see of them.
+    const { params } = this.raw as { readonly params?: unknown };
     const { path } = (route ?? {}) as { readonly path?: unknown };
     return path === undefined ? undefined : patternOfBase(baseUrl, params, String(path)) + String(path);
   }

@@ -91,10 +91,12 @@ describe("100 000 requests that end in every possible way", () => {
     }
     process.removeAllListeners("uncaughtException");
     for (const one of uncaught) process.on("uncaughtException", one as () => void);
+    // What was held for too long is counted when it ends.
+    for (const response of open) response.end();
     expect(slots.held).toEqual([]);
     expect(inner.getStatistics().currentAvailablePermits).toBe(7);
     const { admitted, completed, failed, aborted, holdExpired, shed, clientGone } = admission.getStatistics();
-    expect({ ended: completed + failed + aborted + holdExpired, handled }).toEqual({
+    expect({ ended: completed + failed + aborted, handled }).toEqual({
       ended: admitted,
       handled,
     });
@@ -153,6 +155,7 @@ describe("100 000 requests that end in every possible way", () => {
     });
     const pick = (list: readonly string[]) => list[Math.floor(random() * list.length)] as string;
     const seen = new Map<string, number>();
+    const unread: Response[] = [];
     let running = 0;
     /** Lets time pass until all have been answered: who has not been read holds its slot until then. */
     const settle = async () => {
@@ -172,7 +175,8 @@ describe("100 000 requests that end in every possible way", () => {
         if (way === "cancel") await answer.body?.cancel();
         else if (way === "clone") await Promise.all([answer.clone().text(), answer.text()]);
         // What nobody reads is held until maxHoldMs.
-        else if (way !== "unread") await answer.text();
+        else if (way === "unread") unread.push(answer);
+        else await answer.text();
       } catch {
         seen.set("error", (seen.get("error") ?? 0) + 1);
       } finally {
@@ -193,9 +197,10 @@ describe("100 000 requests that end in every possible way", () => {
     clock.advance(501);
     expect(slots.held).toEqual([]);
     expect(inner.held).toEqual([]);
+    for (const answer of unread) await answer.body?.cancel().catch(() => {});
     const { active, queued, admitted, completed, failed, aborted, holdExpired, shed, clientGone } =
       admission.getStatistics();
-    expect({ active, queued, ended: completed + failed + aborted + holdExpired }).toEqual({
+    expect({ active, queued, ended: completed + failed + aborted }).toEqual({
       active: 0,
       queued: 0,
       ended: admitted,
