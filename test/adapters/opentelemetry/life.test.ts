@@ -1,4 +1,5 @@
 import { createHook } from "node:async_hooks";
+import { getEventListeners } from "node:events";
 import { createNoopMeter, DiagLogLevel, diag, type Meter, metrics } from "@opentelemetry/api";
 import {
   ConcurrencyLimiter,
@@ -499,6 +500,48 @@ describe("a limiter that is counted in front", () => {
       "lease.completions ignored": 1,
       "lease.active": 0,
     });
+  });
+
+  it("can be paused, asked how long a wait will be, and given another limit, if what it stands for can", () => {
+    const { meter } = measured();
+    const clock = new ManualClock();
+    const behind = new ConcurrencyLimiter({ permitLimit: 1, clock });
+    const limiter = instrumentRateLimiter(behind, { name: "x", meter, wrap: true })
+      .limiter as ConcurrencyLimiter;
+    limiter.permitLimit = 4;
+    expect([limiter.permitLimit, behind.permitLimit]).toEqual([4, 4]);
+    limiter.pause(100);
+    expect([limiter.attemptAcquire().reason, limiter.estimateWaitMs()]).toEqual(["server_pause", 100]);
+    const own = instrumentRateLimiter(new LoggedLimiter(1), { name: "own", meter, wrap: true }).limiter;
+    expect(["pause" in own, "estimateWaitMs" in own, "permitLimit" in own]).toEqual([false, false, false]);
+  });
+
+  it("lets a limiter that users wrote know when a stream does not wait any more, or its caller", async () => {
+    const { meter, read } = measured();
+    const slow = new SlowLimiter();
+    const { limiter } = instrumentRateLimiter(slow, { name: "slow", meter, wrap: true });
+    const stream = of(1).pipe(limitConcurrency(limiter, (value) => of(value)));
+    stream.subscribe().unsubscribe();
+    expect([slow.asked, slow.aborted]).toEqual([1, 1]);
+    slow.grant();
+    await flush();
+    const caller = new AbortController();
+    const leaving = limiter.acquire({ signal: caller.signal });
+    const outcome = leaving.catch(() => "left");
+    caller.abort();
+    slow.fail("aborted");
+    expect([await outcome, slow.aborted]).toEqual(["left", 2]);
+    const told: unknown[] = [];
+    const sink = { settled: () => told.push("lease"), failed: (error: unknown) => told.push(error) };
+    const again = new AbortController();
+    requestWith(limiter, 1, { signal: again.signal }, sink);
+    again.abort("gone");
+    expect(slow.aborted).toBe(3);
+    slow.fail("gone");
+    await flush();
+    expect([told, getEventListeners(again.signal, "abort").length]).toEqual([["gone"], 0]);
+    expect([slow.granted, slow.disposed]).toEqual([1, 1]);
+    expect((await read()).get("slow limiter.requests canceled")).toBe(3);
   });
 
   it("tells the adapters what the limiter behind it does", () => {
