@@ -4,6 +4,7 @@ import {
   RateLimiter,
   type RateLimiterStatistics,
   type RateLimitLease,
+  type RejectionReason,
   ReplenishingRateLimiter,
 } from "headgate";
 import {
@@ -48,6 +49,10 @@ class CountedDoor implements Inside {
 
   snapshot(into: LimiterSnapshot): boolean {
     return this.limiter[inside]?.snapshot(into) === true;
+  }
+
+  forEachRefusal(visit: (reason: RejectionReason, count: number) => void): void {
+    this.limiter[inside]?.forEachRefusal?.(visit);
   }
 
   queuedByPriority(): Map<number, number> {

@@ -4,10 +4,10 @@ import { checkBoolean, checkMethods, checkOptionNames, wrongType } from "../../s
 import { Attachment } from "./attachment.js";
 import { counted } from "./counted-limiter.js";
 import { Counters } from "./counters.js";
+import { Entry } from "./measured.js";
 import type { Instrumentable, InstrumentOptions, LimiterInstrumentation, TracingOptions } from "./options.js";
 import { PartitionReader } from "./partition-reader.js";
 import { readerOf } from "./readers.js";
-import { Entry } from "./registry.js";
 import { WaitTracing } from "./wait-tracing.js";
 
 const OPTION_NAMES = ["name", "meter", "attributes", "partitions", "wrap", "tracing"];
@@ -85,7 +85,7 @@ export function instrumentRateLimiter(
     throw wrongType("limiter", "made by PartitionedRateLimiter.create with options.partitions", limiter);
   }
   if (typeof limiter !== "object" || limiter === null) throw wrongType("limiter", "a limiter", limiter);
-  const reader = isKeyed ? new PartitionReader(partitions) : readerOf(limiter, wrap);
+  const reader = isKeyed ? new PartitionReader(partitions) : readerOf(limiter);
   const all = { ...attributes, "headgate.limiter.name": name, "headgate.limiter.type": reader.type };
   let target = limiter;
   let counters: Counters | undefined;

@@ -92,6 +92,10 @@ describe("after work of all kinds, what a real SDK collects", () => {
       expect(Number(seen["requests canceled"])).toBeGreaterThan(10);
       expect(Number(seen["requests acquired"])).toBeGreaterThan(50);
       expect("permit.usage" in seen).toBe(name.includes("concurrency"));
+      const reasons = Object.entries(seen).filter(([key]) => key.startsWith("rejections "));
+      expect(reasons.reduce((sum, [, count]) => sum + Number(count), 0)).toBe(seen["requests rejected"]);
+      expect(reasons.map(([key]) => key)).toContain("rejections deadline_expired");
+      expect(reasons.every(([, count]) => Number(count) > 0)).toBe(true);
     }
   });
 
@@ -117,6 +121,8 @@ describe("after work of all kinds, what a real SDK collects", () => {
         expect(sum("rejections ")).toBe(seen["requests rejected"]);
         expect(sum("lease.completions ") + Number(seen["lease.active"])).toBe(seen["requests acquired"]);
         expect(Number(seen["rejections deadline_expired"])).toBeGreaterThan(0);
+        // Permits of windows and buckets come back unseen, so nobody knows for how long there was none.
+        expect("saturation.time" in seen).toBe(name.includes("concurrency"));
       }
     }
   });
