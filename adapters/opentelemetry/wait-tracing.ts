@@ -15,6 +15,7 @@ export class WaitTracing {
   readonly #name: string;
   readonly #type: string;
   #hasComplained = false;
+  #isOver = false;
 
   constructor(options: TracingOptions, name: string, type: string) {
     checkOptionNames(options, ["tracer", "minWaitMs"], "options.tracing");
@@ -35,6 +36,7 @@ export class WaitTracing {
 
   /** A wait begins; undefined when nobody traces what waits. */
   begin(): WaitSpan | undefined {
+    if (this.#isOver) return undefined;
     return this.#safely(() => {
       const parent = context.active();
       if (trace.getSpan(parent)?.isRecording() !== true) return undefined;
@@ -46,6 +48,11 @@ export class WaitTracing {
     });
   }
 
+  /** Makes no more spans. */
+  stop(): void {
+    this.#isOver = true;
+  }
+
   #make(
     parent: Context,
     startTime: number,
@@ -54,7 +61,7 @@ export class WaitTracing {
     reason: string | undefined,
   ): void {
     const endTime = systemClock.now();
-    if (endTime - startTime < this.#minWaitMs) return;
+    if (this.#isOver || endTime - startTime < this.#minWaitMs) return;
     const attributes: Attributes = {
       "headgate.limiter.name": this.#name,
       "headgate.limiter.type": this.#type,

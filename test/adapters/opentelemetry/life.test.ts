@@ -436,6 +436,14 @@ describe("an instrumented limiter", () => {
       });
   });
 
+  it("may be counted in front or not, as is known only when it runs", () => {
+    const { meter } = measured();
+    const wraps: boolean[] = [true, false];
+    const limiter: RateLimiter = one();
+    const handles = wraps.map((wrap) => instrumentRateLimiter(limiter, { name: "x", meter, wrap }));
+    expect(handles.map((handle) => handle.limiter === limiter)).toEqual([false, true]);
+  });
+
   it("that is paused has nothing to give", async () => {
     const { meter, read } = measured();
     const limiter = new ConcurrencyLimiter({ permitLimit: 3, clock: new ManualClock() });

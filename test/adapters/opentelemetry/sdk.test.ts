@@ -432,6 +432,33 @@ describe("partitions", () => {
     expect(limiter.size).toBeLessThan(24);
   });
 
+  it("keep the name that they got first, or none, while they are there", async () => {
+    const names = new Map<string, string | undefined>();
+    const { use, read } = arrange({
+      keys: (key) => {
+        if (key === "bad") throw new Error("no name");
+        return names.get(String(key));
+      },
+    });
+    names.set("b", "B");
+    for (const key of ["a", "b", "bad"]) use(key);
+    await read();
+    names.set("a", "A").set("b", undefined);
+    for (const key of ["a", "b", "bad"]) use(key);
+    expect(under(await read(), "p limiter.requests acquired,")).toEqual({ B: 2, _other: 4 });
+  });
+
+  it("are known by the text of their keys, when these are listed", async () => {
+    const { meter, read } = measured();
+    const keyed = PartitionedRateLimiter.create((key: number) =>
+      RateLimitPartition.get(key, () => new ConcurrencyLimiter({ permitLimit: 1 })),
+    );
+    instrumentRateLimiter(keyed, { name: "n", meter, partitions: { keys: ["1"] } });
+    keyed.attemptAcquire(1);
+    keyed.attemptAcquire(2);
+    expect(under(await read(), "n limiter.requests acquired,")).toEqual({ 1: 1, _other: 1 });
+  });
+
   it("have names without control characters, and not too long", async () => {
     const { use, read } = arrange({ keys: (key) => String(key) });
     use("a\nb");

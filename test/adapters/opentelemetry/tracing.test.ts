@@ -143,6 +143,26 @@ describe("a request that waits", () => {
   });
 });
 
+it("makes no more spans after the handle has been disposed", async () => {
+  const handle = instrumentRateLimiter(new ConcurrencyLimiter({ permitLimit: 1, queueLimit: 1 }), {
+    name: "db",
+    meter: measured().meter,
+    wrap: true,
+    tracing: { minWaitMs: 0 },
+  });
+  exporter.reset();
+  const parent = trace.setSpan(context.active(), tracer.startSpan("caller"));
+  await context.with(parent, () => wait(handle.limiter));
+  expect(exporter.getFinishedSpans().length).toBe(1);
+  const held = handle.limiter.attemptAcquire();
+  const waiting = context.with(parent, () => handle.limiter.acquire());
+  handle.dispose();
+  held.dispose();
+  (await waiting).dispose();
+  await context.with(parent, () => wait(handle.limiter));
+  expect(exporter.getFinishedSpans().length).toBe(1);
+});
+
 describe("a tracer that throws", () => {
   it.each(["startSpan", "end", "context"] as const)(
     "in %s takes nobody's lease, and is complained about once",
