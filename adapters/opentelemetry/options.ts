@@ -24,7 +24,10 @@ export interface InstrumentOptions {
    * up. It should be one of a few: at most 256 are told apart, those that have ended not counted.
    */
   readonly name: string;
-  /** Where the instruments are made; the meter `headgate` of the global provider by default. */
+  /**
+   * Where the instruments are made; the meter `headgate` of the global provider by default. One that does nothing, as those
+   * do that were fetched before an SDK was registered, counts as none.
+   */
   readonly meter?: Meter | undefined;
   /** Attributes of all series of this limiter; at most 8, which never change. */
   readonly attributes?: Attributes | undefined;

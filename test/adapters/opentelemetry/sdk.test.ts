@@ -15,7 +15,7 @@ import {
   TokenBucketRateLimiter,
 } from "headgate";
 import { AdaptiveConcurrencyLimiter, CodelFilter } from "headgate/adaptive";
-import { instrumentRateLimiter } from "headgate/opentelemetry";
+import { type Instrumentable, instrumentRateLimiter } from "headgate/opentelemetry";
 import { describe, expect, it } from "vitest";
 import { INSTRUMENTS, SERIES } from "../../../adapters/opentelemetry/catalogue.js";
 import { Random, SEED } from "../../property/support.js";
@@ -238,6 +238,42 @@ describe("what each kind of limiter tells", () => {
     expect(Number(signals["windowsUsed"])).toBeGreaterThan(0);
   });
 
+  it("of refusals: why, those by its end included, and of the limiter of a resource too", async () => {
+    const { meter, read } = measured();
+    const clock = new ManualClock();
+    const keyed = PartitionedRateLimiter.create((key: string) =>
+      RateLimitPartition.get(key, () => new ConcurrencyLimiter({ permitLimit: 1, queueLimit: 1, clock })),
+    );
+    const limiter = keyed.forResource("a");
+    using _handle = instrumentRateLimiter(limiter, { name: "r", meter });
+    limiter.attemptAcquire();
+    limiter.attemptAcquire();
+    const waiting = limiter.acquire();
+    expect([(await limiter.acquire()).reason, (await limiter.acquire({ maxWaitMs: -1 })).reason]).toEqual([
+      "queue_full",
+      "deadline_expired",
+    ]);
+    expect(under(await read(), "r limiter.re")).toEqual({
+      "quests acquired": 1,
+      "quests rejected": 3,
+      "quests canceled": 0,
+      "jections limit_reached": 1,
+      "jections queue_full": 1,
+      "jections deadline_expired": 1,
+    });
+    const alone = new ConcurrencyLimiter({ permitLimit: 1, queueLimit: 1, clock });
+    using _other = instrumentRateLimiter(alone, { name: "alone", meter });
+    alone.attemptAcquire();
+    void alone.acquire();
+    alone.dispose();
+    expect(under(await read(), "alone limiter.")).toMatchObject({
+      "requests rejected": 1,
+      "rejections limiter_disposed": 1,
+    });
+    keyed.dispose();
+    expect((await waiting).reason).toBe("limiter_disposed");
+  });
+
   it("of one in shadow: what it would have done, and that nobody was refused", async () => {
     const { meter, read } = measured();
     const limiter = shadowed(new ConcurrencyLimiter({ permitLimit: 1, queueLimit: 1 }));
@@ -353,7 +389,7 @@ describe("what each kind of limiter tells", () => {
   it("has its kind as an attribute", async () => {
     const { meter, reader } = measured();
     const clock = new ManualClock();
-    const targets: Record<string, Parameters<typeof instrumentRateLimiter>[0]> = {
+    const targets: Record<string, Instrumentable> = {
       ...kinds(clock),
       noop: new NoLimiter(),
       composite: RateLimiter.createChained(new NoLimiter()),
