@@ -19,11 +19,13 @@ const limits = [
   ["* as all", "adapters/cockatiel/index.js", 3000, /^headgate|\/internal\.js$/],
   ["* as all", "adapters/rxjs/index.js", 24000],
   ["* as all", "adapters/opentelemetry/index.js", 11800],
+  ["* as all", "adapters/http/index.js", 30000],
+  ["* as all", "adapters/http/node/index.js", 30000],
 ];
 for (const [what, file, limit, external = /^headgate$/] of limits) {
   const bundle = await rolldown({
     input: "entry",
-    external: [/^rxjs/, /^@opentelemetry/, /^node:/, external],
+    external: [/^rxjs/, /^@opentelemetry/, /^node:/, external, /^ip-address$/, /^structured-headers$/],
     plugins: [
       {
         name: "entry",

@@ -39,7 +39,7 @@ function interval(values) {
 }
 
 /** Geometric mean of ratios, with its 95 % interval. */
-function ratioInterval(ratios) {
+export function ratioInterval(ratios) {
   const { mean, low, high } = interval(ratios.map(Math.log));
   return { mean: Math.exp(mean), low: Math.exp(low), high: Math.exp(high) };
 }

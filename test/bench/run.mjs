@@ -4,6 +4,7 @@ import os from "node:os";
 import { cases as adaptive } from "./cases/adaptive.mjs";
 import { cases as concurrency } from "./cases/concurrency.mjs";
 import { cases as fetchCases } from "./cases/fetch.mjs";
+import { cases as http } from "./cases/http.mjs";
 import { cases as opentelemetry } from "./cases/opentelemetry.mjs";
 import { cases as partitions } from "./cases/partitions.mjs";
 import { cases as priority } from "./cases/priority.mjs";
@@ -20,6 +21,7 @@ const groups = [
   partitions,
   priority,
   fetchCases,
+  http,
   shield,
   streams,
   opentelemetry,
