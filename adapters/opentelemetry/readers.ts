@@ -84,25 +84,13 @@ function addStatistics(frame: Frame, statistics: RateLimiterStatistics, onlyLeve
   frame.add(levelSeries.queueUsage, statistics.currentQueuedCount);
 }
 
-/** Whether it has been; asked in a way that changes nothing. */
-function isDisposed(limiter: RateLimiter): boolean {
-  try {
-    void limiter.idleDurationMs;
-    return false;
-  } catch (error) {
-    return error instanceof LimiterDisposedError;
-  }
-}
-
 /** Limiters. */
 class LimiterReader implements Reader {
   readonly type: string;
   readonly #snapshot: LimiterSnapshot = {} as LimiterSnapshot;
-  #hadSnapshot: boolean;
 
   constructor(limiter: InsideLimiter) {
     const hasSnapshot = limiter[inside]?.snapshot(this.#snapshot) === true;
-    this.#hadSnapshot = hasSnapshot;
     const known = hasSnapshot ? TYPES[this.#snapshot.kind] : undefined;
     if (limiter instanceof NoLimiter) this.type = "noop";
     else this.type = known ?? (limiter[inside] === undefined || hasSnapshot ? "custom" : "composite");
@@ -118,15 +106,12 @@ class LimiterReader implements Reader {
     const door = target[inside];
     const wouldHave = target as Partial<Record<"wouldHaveRefused" | "wouldHaveWaited", number>>;
     if (door?.snapshot(snapshot) !== true) {
-      // The limiter of a resource whose partition has gone. Asking it for statistics would make that anew.
-      if (this.#hadSnapshot) return isDisposed(target) ? ENDED : undefined;
       const statistics = statisticsOf(target);
       if (statistics === ENDED) return ENDED;
       if (statistics === undefined) return undefined;
       addStatistics(frame, statistics, isCountedInFront);
       return undefined;
     }
-    this.#hadSnapshot = true;
     const isShadow = wouldHave.wouldHaveRefused !== undefined;
     if (!isCountedInFront) {
       frame.add(requestSeries.acquired, snapshot.granted);

@@ -36,7 +36,6 @@ export class WaitTracing {
 
   /** A wait begins; undefined when nobody traces what waits. */
   begin(): WaitSpan | undefined {
-    if (this.#isOver) return undefined;
     return this.#safely(() => {
       const parent = context.active();
       if (trace.getSpan(parent)?.isRecording() !== true) return undefined;
