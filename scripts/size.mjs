@@ -18,7 +18,7 @@ const limits = [
   ["* as all", "adapters/shield/index.js", 9000, /^headgate|\/internal\.js$/],
   ["* as all", "adapters/cockatiel/index.js", 3000, /^headgate|\/internal\.js$/],
   ["* as all", "adapters/rxjs/index.js", 24000],
-  ["* as all", "adapters/opentelemetry/index.js", 10600],
+  ["* as all", "adapters/opentelemetry/index.js", 11800],
   ["* as all", "adapters/http/index.js", 30000],
   ["* as all", "adapters/http/node/index.js", 30000],
 ];

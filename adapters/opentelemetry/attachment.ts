@@ -1,6 +1,7 @@
 import { createNoopMeter, type Meter, metrics } from "@opentelemetry/api";
 import { systemClock } from "headgate";
-import { type Entry, type Registry, registryOf } from "./registry.js";
+import type { Entry } from "./measured.js";
+import { type Registry, registryOf } from "./registry.js";
 
 /** When a meter is looked for again, in milliseconds after the first who found none, and never after that. */
 const TRIES_AT_MS = [1, 1000, 5000, 30_000];
@@ -13,6 +14,11 @@ function tryPending(): void {
   for (const attachment of pending) attachment.retry();
 }
 
+/** The same if it is of use: each new limiter asks, and there may be many. */
+function tryPendingOnce(): void {
+  if (pending.size > 0 && metrics.getMeter("headgate") !== createNoopMeter()) tryPending();
+}
+
 /** A limiter that is measured, and the meter that does it, once there is one. */
 export class Attachment {
   readonly #entry: Entry;
@@ -21,7 +27,7 @@ export class Attachment {
 
   constructor(entry: Entry, meter: Meter | undefined) {
     this.#entry = entry;
-    tryPending();
+    tryPendingOnce();
     if (this.attach(meter)) return;
     pending.add(this);
     if (hasTimers) return;

@@ -120,6 +120,11 @@ export const rejectionSeries: Record<Reason, number> = seriesPer(
   REASONS,
 );
 
+/** The series of a reason, which may be one that is not known here. */
+export function rejectionSeriesOf(reason: string): number {
+  return rejectionSeries[Object.hasOwn(rejectionSeries, reason) ? (reason as Reason) : "other"];
+}
+
 const completions = instrument(
   "counter",
   "limiter.lease.completions",
@@ -292,10 +297,28 @@ export class Frame {
     }
   }
 
+  /** Takes off the totals that another one has. */
+  subtractTotals(other: Frame): void {
+    for (const [index, { isMonotonic }] of SERIES.entries()) {
+      if (other.isPresent[index] === 1 && isMonotonic) this.add(index, -(other.values[index] as number));
+    }
+  }
+
   /** Says 0 for all that another one has and that can go down. */
   addZeros(other: Frame): void {
     for (const [index, { isMonotonic }] of SERIES.entries()) {
       if (other.isPresent[index] === 1 && !isMonotonic) this.add(index, 0);
     }
   }
+}
+
+/** What there is to tell, by label of the partitions; undefined is for what has none. */
+export type Frames = Map<string | undefined, Frame>;
+
+export function frameIn(frames: Frames, label: string | undefined): Frame {
+  const known = frames.get(label);
+  if (known !== undefined) return known;
+  const frame = new Frame();
+  frames.set(label, frame);
+  return frame;
 }

@@ -4,6 +4,7 @@ import {
   RateLimiter,
   type RateLimiterStatistics,
   type RateLimitLease,
+  type RejectionReason,
   ReplenishingRateLimiter,
 } from "headgate";
 import {
@@ -50,6 +51,10 @@ class CountedDoor implements Inside {
     return this.limiter[inside]?.snapshot(into) === true;
   }
 
+  forEachRefusal(visit: (reason: RejectionReason, count: number) => void): void {
+    this.limiter[inside]?.forEachRefusal?.(visit);
+  }
+
   queuedByPriority(): Map<number, number> {
     return this.limiter[inside]?.queuedByPriority() ?? new Map();
   }
@@ -63,6 +68,43 @@ class CountedDoor implements Inside {
     options: AcquireOptions,
     sink: AcquireSink,
   ): RateLimitLease | AcquireTicket {
+    if (this.limiter[inside] !== undefined) return this.#request(permitCount, options, sink);
+    // A limiter without an inside gives promises, which know nothing of cancelling; its signal does.
+    const { signal } = options;
+    const controller = new AbortController();
+    const abort = (): void => controller.abort(signal?.reason);
+    const forget = (): void => signal?.removeEventListener("abort", abort);
+    signal?.addEventListener("abort", abort);
+    let answer: RateLimitLease | AcquireTicket;
+    try {
+      answer = this.#request(permitCount, options, sink, controller.signal, forget);
+    } catch (error) {
+      forget();
+      throw error;
+    }
+    if (isLease(answer)) {
+      forget();
+      return answer;
+    }
+    const ticket = answer;
+    return {
+      cancel: () => {
+        const isCancelled = ticket.cancel();
+        forget();
+        controller.abort();
+        return isCancelled;
+      },
+    };
+  }
+
+  /** Asks, and counts the answer; `signal` is what the limiter is asked with, and `onEnd` is called when a wait has ended. */
+  #request(
+    permitCount: number,
+    options: AcquireOptions,
+    sink: AcquireSink,
+    signalBehind: AbortSignal | undefined = options.signal,
+    onEnd?: () => void,
+  ): RateLimitLease | AcquireTicket {
     const { signal } = options;
     const { clock } = this.#counters;
     let startMs = Number.NaN;
@@ -73,17 +115,29 @@ class CountedDoor implements Inside {
       this.#counters.waited(result, clock.now() - startMs);
       span?.end(permitCount, result, lease?.reason);
     };
-    const answer = requestWith(this.limiter, permitCount, options, {
+    const how = signalBehind === signal ? options : { ...options, signal: signalBehind };
+    const answer = requestWith(this.limiter, permitCount, how, {
       settled: (lease) => {
-        ended(lease.isAcquired ? "acquired" : "rejected", lease);
-        sink.settled(this.#counted(lease, signal));
+        onEnd?.();
+        // The sink has the lease, whatever counting does.
+        let counted = lease;
+        try {
+          ended(lease.isAcquired ? "acquired" : "rejected", lease);
+          counted = this.#counted(lease, signal);
+        } finally {
+          sink.settled(counted);
+        }
       },
       failed: (error) => {
-        if (signal?.aborted === true) {
-          this.#counters.canceled();
-          ended("canceled");
+        onEnd?.();
+        try {
+          if (signal?.aborted === true) {
+            this.#counters.canceled();
+            ended("canceled");
+          }
+        } finally {
+          sink.failed(error);
         }
-        sink.failed(error);
       },
     });
     if (isLease(answer)) return this.#counted(answer, signal);
@@ -102,7 +156,8 @@ class CountedDoor implements Inside {
   }
 
   acquire(permitCount: number, options: AcquireOptions): RateLimitLease | Promise<RateLimitLease> {
-    return promiseOf((sink) => this.acquireWith(permitCount, options, sink));
+    // Nobody takes a promise back, so a signal of the caller's own is all there is.
+    return promiseOf((sink) => this.#request(permitCount, options, sink));
   }
 
   #counted(lease: RateLimitLease, signal: AbortSignal | undefined): RateLimitLease {
@@ -209,14 +264,36 @@ class ReplenishingCountedLimiter extends ReplenishingRateLimiter {
   }
 }
 
-/** Puts a counter before a limiter. */
+/** What limiters have besides the contract, and adapters and callers look for. */
+const EXTRAS = ["pause", "estimateWaitMs", "permitLimit"] as const;
+
+/** Puts a counter before a limiter. It has of the rest what the limiter has. */
 export function counted(
   limiter: RateLimiter,
   counters: Counters,
   tracing: WaitTracing | undefined,
 ): RateLimiter {
   const door = new CountedDoor(limiter, counters, tracing);
-  return limiter instanceof ReplenishingRateLimiter
-    ? new ReplenishingCountedLimiter(door, limiter)
-    : new CountedLimiter(door);
+  const inFront =
+    limiter instanceof ReplenishingRateLimiter
+      ? new ReplenishingCountedLimiter(door, limiter)
+      : new CountedLimiter(door);
+  for (const name of EXTRAS)
+    if (name in limiter) Object.defineProperty(inFront, name, passedOn(limiter, name));
+  return inFront;
+}
+
+/** A property that is another object's. */
+function passedOn(target: object, name: (typeof EXTRAS)[number]): PropertyDescriptor {
+  const behind = target as Record<string, unknown>;
+  return {
+    configurable: true,
+    get: () => {
+      const value = behind[name];
+      return typeof value === "function" ? value.bind(target) : value;
+    },
+    set: (value: unknown) => {
+      behind[name] = value;
+    },
+  };
 }

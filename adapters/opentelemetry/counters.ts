@@ -20,6 +20,7 @@ import {
   waitSeries,
   waitTimeSeries,
 } from "./catalogue.js";
+import { holdsPermits } from "./readers.js";
 import { Samples } from "./samples.js";
 
 /** The most samples of a histogram between two collections, for each of its series. */
@@ -47,12 +48,15 @@ export class Counters {
   readonly #snapshot: LimiterSnapshot = {} as LimiterSnapshot;
   #granted = 0;
   #canceled = 0;
-  #active = 0;
+  /** Leases that are out. */
+  active = 0;
   #leaseMs = 0;
   #met = 0;
   #missed = 0;
   #saturatedMs = 0;
   #saturatedSince: number | undefined = undefined;
+  /** Whether its permits are held: those of others come back by themselves, and nobody is told when. */
+  #canSaturate = false;
 
   constructor(limiter: InsideLimiter) {
     this.#limiter = new WeakRef(limiter);
@@ -62,10 +66,10 @@ export class Counters {
   answered(lease: RateLimitLease): void {
     if (lease.isAcquired) {
       this.#granted += 1;
-      this.#active += 1;
+      this.active += 1;
     } else {
       const { reason } = lease;
-      this.#refused[reason !== undefined && reason in this.#refused ? reason : "other"] += 1;
+      this.#refused[reason !== undefined && Object.hasOwn(this.#refused, reason) ? reason : "other"] += 1;
     }
     this.#noteLevel();
   }
@@ -83,7 +87,7 @@ export class Counters {
 
   /** A lease has ended, and its permits have come back. */
   completed(outcome: Outcome, heldMs: number, isDelivered: boolean | undefined): void {
-    this.#active -= 1;
+    this.active -= 1;
     this.#completed[outcome] += 1;
     this.#leaseMs += heldMs;
     this.#leaseSamples[outcome].add(heldMs / SECOND_MS);
@@ -99,11 +103,12 @@ export class Counters {
     let refused = 0;
     for (const reason of REASONS) {
       refused += this.#refused[reason];
-      frame.add(rejectionSeries[reason], this.#refused[reason]);
+      // One for each reason that there is would be too many: SDKs tell few series apart.
+      if (this.#refused[reason] > 0) frame.add(rejectionSeries[reason], this.#refused[reason]);
     }
     frame.add(requestSeries.rejected, refused);
     for (const outcome of OUTCOMES) frame.add(completionSeries[outcome], this.#completed[outcome]);
-    frame.add(levelSeries.active, this.#active);
+    frame.add(levelSeries.active, this.active);
     frame.add(levelSeries.leaseTime, this.#leaseMs / SECOND_MS);
     for (const result of WAIT_RESULTS) {
       frame.add(waitSeries[result], this.#waits[result]);
@@ -111,6 +116,7 @@ export class Counters {
     }
     frame.add(deadlineSeries.met, this.#met);
     frame.add(deadlineSeries.missed, this.#missed);
+    if (!this.#canSaturate) return;
     const since = this.#saturatedSince;
     const openMs = since === undefined ? 0 : Math.max(0, this.clock.now() - since);
     frame.add(otherSeries.saturation, (this.#saturatedMs + openMs) / SECOND_MS);
@@ -130,6 +136,8 @@ export class Counters {
   #noteLevel(): void {
     const snapshot = this.#snapshot;
     if (this.#limiter.deref()?.[inside]?.snapshot(snapshot) !== true) return;
+    if (!holdsPermits(snapshot)) return;
+    this.#canSaturate = true;
     const isSaturated = snapshot.available < 1 && !snapshot.isDisposed;
     if (isSaturated === (this.#saturatedSince !== undefined)) return;
     const now = this.clock.now();

@@ -4,10 +4,10 @@ import { checkBoolean, checkMethods, checkOptionNames, wrongType } from "../../s
 import { Attachment } from "./attachment.js";
 import { counted } from "./counted-limiter.js";
 import { Counters } from "./counters.js";
+import { Entry } from "./measured.js";
 import type { Instrumentable, InstrumentOptions, LimiterInstrumentation, TracingOptions } from "./options.js";
 import { PartitionReader } from "./partition-reader.js";
 import { readerOf } from "./readers.js";
-import { Entry } from "./registry.js";
 import { WaitTracing } from "./wait-tracing.js";
 
 const OPTION_NAMES = ["name", "meter", "attributes", "partitions", "wrap", "tracing"];
@@ -17,8 +17,8 @@ const METER_METHODS = ["createObservableCounter", "addBatchObservableCallback"];
  * Measures a limiter with OpenTelemetry: how many requests it grants and refuses, how many wait, how much is free, what an
  * adaptive limiter goes by.
  *
- * The limiter counts anyway, and its numbers are read when somebody collects: nothing is called when a request comes, is
- * refused, or ends. With `wrap` more is counted, in front of the limiter: why requests were refused, how long they waited, what
+ * The limiter counts anyway, refusals by reason, and its numbers are read when somebody collects: nothing is called when a request comes, is
+ * refused, or ends. With `wrap` more is counted, in front of the limiter: how long requests waited, what
  * became of the work, for how long the limit was reached.
  *
  * Until an SDK is registered there is no meter that does something. The handle then looks for one again when another limiter
@@ -63,6 +63,15 @@ export function instrumentRateLimiter<Limiter extends Instrumentable>(
   limiter: Limiter,
   options: InstrumentOptions & { readonly wrap?: false | undefined },
 ): LimiterInstrumentation<Limiter>;
+/**
+ * The same for a limiter of which it is known only when it runs whether it is counted in front.
+ *
+ * @public
+ */
+export function instrumentRateLimiter(
+  limiter: RateLimiter,
+  options: InstrumentOptions,
+): LimiterInstrumentation<RateLimiter>;
 export function instrumentRateLimiter(
   limiter: Instrumentable,
   options: InstrumentOptions,
@@ -85,16 +94,18 @@ export function instrumentRateLimiter(
     throw wrongType("limiter", "made by PartitionedRateLimiter.create with options.partitions", limiter);
   }
   if (typeof limiter !== "object" || limiter === null) throw wrongType("limiter", "a limiter", limiter);
-  const reader = isKeyed ? new PartitionReader(partitions) : readerOf(limiter, wrap);
+  const reader = isKeyed ? new PartitionReader(partitions) : readerOf(limiter);
   const all = { ...attributes, "headgate.limiter.name": name, "headgate.limiter.type": reader.type };
   let target = limiter;
   let counters: Counters | undefined;
+  let spans: WaitTracing | undefined;
   if (wrap && limiter instanceof RateLimiter) {
     counters = new Counters(limiter);
-    target = counted(limiter, counters, tracingOf(tracing, name, reader.type));
+    spans = tracingOf(tracing, name, reader.type);
+    target = counted(limiter, counters, spans);
   }
   const entry = new Entry(limiter, reader, counters, all);
-  return new Instrumentation(target, new Attachment(entry, meter));
+  return new Instrumentation(target, new Attachment(entry, meter), spans);
 }
 
 function checkAttributes(attributes: unknown): void {
@@ -125,8 +136,10 @@ function tracingOf(tracing: boolean | TracingOptions, name: string, type: string
 class Instrumentation implements LimiterInstrumentation<Instrumentable> {
   readonly limiter: Instrumentable;
   readonly #attachment: Attachment;
+  readonly #tracing: WaitTracing | undefined;
 
-  constructor(limiter: Instrumentable, attachment: Attachment) {
+  constructor(limiter: Instrumentable, attachment: Attachment, tracing: WaitTracing | undefined) {
+    this.#tracing = tracing;
     this.limiter = limiter;
     this.#attachment = attachment;
   }
@@ -142,6 +155,7 @@ class Instrumentation implements LimiterInstrumentation<Instrumentable> {
 
   dispose(): void {
     this.#attachment.end();
+    this.#tracing?.stop();
   }
 
   [Symbol.dispose](): void {

@@ -21,18 +21,21 @@ export type Instrumentable =
 export interface InstrumentOptions {
   /**
    * The name of the limiter, the attribute `headgate.limiter.name`: 1 to 64 characters. Limiters of the same name are added
-   * up. It should be one of a few: at most 256 are told apart.
+   * up. It should be one of a few: at most 256 are told apart, those that have ended not counted.
    */
   readonly name: string;
-  /** Where the instruments are made; the meter `headgate` of the global provider by default. */
+  /**
+   * Where the instruments are made; the meter `headgate` of the global provider by default. One that does nothing, as those
+   * do that were fetched before an SDK was registered, counts as none.
+   */
   readonly meter?: Meter | undefined;
   /** Attributes of all series of this limiter; at most 8, which never change. */
   readonly attributes?: Attributes | undefined;
   /** Series for some partitions of a partitioned limiter; none by default, since keys are often names of people. */
   readonly partitions?: PartitionSeriesOptions | undefined;
   /**
-   * Counts in front of the limiter what it does not count itself: reasons of refusals, waits and their time, what became of
-   * leases, time at the limit. For that the handle's `limiter` has to be used in place of yours, and each request costs a
+   * Counts in front of the limiter what it does not count itself: waits and their time, what became of leases, time at the
+   * limit, and why a chain or a limiter of your own refused. For that the handle's `limiter` has to be used in place of yours, and each request costs a
    * little more. `false` by default.
    */
   readonly wrap?: boolean | undefined;
@@ -48,7 +51,8 @@ export interface InstrumentOptions {
 export interface PartitionSeriesOptions {
   /**
    * Which keys are told apart, or what a key is called: a plan or a region, say, rather than a customer. Undefined is for
-   * keys that are added up as `_other`. Called for each partition at each collection.
+   * keys that are added up as `_other`. Called once for each partition while it is there; throwing is undefined too. Listed
+   * names are compared with keys as text.
    */
   readonly keys: readonly string[] | ((key: unknown) => string | undefined);
   /** At most so many are told apart, those that come first; 50 by default, 500 at most. */

@@ -38,6 +38,8 @@ export class PartitionReader implements Reader {
   readonly #labels = new Set<string>();
   readonly #seen = new Map<unknown, Seen>();
   readonly #gone = new Map<string, Gone>();
+  /** Keys without a name of their own; asked for once, since what is in `_other` cannot leave it. */
+  #others = new Set<unknown>();
 
   constructor(options: PartitionSeriesOptions | undefined) {
     if (options === undefined) {
@@ -52,8 +54,11 @@ export class PartitionReader implements Reader {
       this.#labelOf = keys;
     } else {
       if (!Array.isArray(keys)) throw wrongType("options.partitions.keys", "an array or a function", keys);
-      const known = new Set<unknown>(keys);
-      this.#labelOf = (key) => (known.has(key) ? String(key) : undefined);
+      const known = new Set(keys.map(String));
+      this.#labelOf = (key) => {
+        const name = typeof key === "object" || typeof key === "function" ? undefined : String(key);
+        return name !== undefined && known.has(name) ? name : undefined;
+      };
     }
   }
 
@@ -94,8 +99,10 @@ export class PartitionReader implements Reader {
       return known;
     };
     for (const seen of this.#seen.values()) seen.isHere = false;
+    const others = new Set<unknown>();
     for (const { key, statistics } of limiter.entries()) {
-      const label = this.#seen.get(key)?.label ?? this.#label(key);
+      const label = this.#others.has(key) ? undefined : (this.#seen.get(key)?.label ?? this.#label(key));
+      if (label === undefined) others.add(key);
       if (label === undefined || statistics === undefined) continue;
       const seen = this.#seen.get(key) ?? { label, acquired: 0, rejected: 0, isHere: true };
       this.#seen.set(key, seen);
@@ -111,6 +118,7 @@ export class PartitionReader implements Reader {
       of.available += statistics.currentAvailablePermits;
       of.queued += statistics.currentQueuedCount;
     }
+    this.#others = others;
     for (const [key, seen] of this.#seen) {
       if (seen.isHere) continue;
       this.#bury(seen);
@@ -132,7 +140,12 @@ export class PartitionReader implements Reader {
   }
 
   #label(key: unknown): string | undefined {
-    const wanted: unknown = this.#labelOf?.(key);
+    let wanted: unknown;
+    try {
+      wanted = this.#labelOf?.(key);
+    } catch {
+      // One key that has no name does not hide the others.
+    }
     if (typeof wanted !== "string") return undefined;
     // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is looked for.
     const label = wanted.slice(0, LONGEST_LABEL).replaceAll(/[\u0000-\u001f\u007f]/g, "_");

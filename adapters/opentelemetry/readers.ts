@@ -11,6 +11,7 @@ import {
   type Frame,
   levelSeries,
   otherSeries,
+  rejectionSeriesOf,
   requestSeries,
   shadowSeries,
   windowSeries,
@@ -23,7 +24,12 @@ export const ENDED: unique symbol = Symbol("ended");
 export interface Reader {
   /** The kind of limiter, as an attribute. */
   readonly type: string;
-  read(target: object, frameOf: (label: string | undefined) => Frame): typeof ENDED | undefined;
+  /** Tells what there is; only what nobody counts in front of it, if asked so. */
+  read(
+    target: object,
+    frameOf: (label: string | undefined) => Frame,
+    isCountedInFront: boolean,
+  ): typeof ENDED | undefined;
 }
 
 const TYPES: Readonly<Record<string, string>> = {
@@ -35,6 +41,11 @@ const TYPES: Readonly<Record<string, string>> = {
 };
 /** Those whose leases hold permits until they are disposed. */
 const HOLDING = new Set(["concurrency", "adaptive_concurrency"]);
+
+/** Whether leases hold permits of such a limiter. */
+export function holdsPermits({ kind }: LimiterSnapshot): boolean {
+  return HOLDING.has(TYPES[kind] ?? kind);
+}
 
 const SECOND_MS = 1000;
 
@@ -73,67 +84,75 @@ function addStatistics(frame: Frame, statistics: RateLimiterStatistics, onlyLeve
   frame.add(levelSeries.queueUsage, statistics.currentQueuedCount);
 }
 
-/** Limiters. One that counts in front leaves the counts to that. */
+/** Limiters. */
 class LimiterReader implements Reader {
   readonly type: string;
-  readonly #countsInFront: boolean;
   readonly #snapshot: LimiterSnapshot = {} as LimiterSnapshot;
 
-  constructor(limiter: InsideLimiter, countsInFront: boolean) {
-    this.#countsInFront = countsInFront;
+  constructor(limiter: InsideLimiter) {
     const hasSnapshot = limiter[inside]?.snapshot(this.#snapshot) === true;
     const known = hasSnapshot ? TYPES[this.#snapshot.kind] : undefined;
     if (limiter instanceof NoLimiter) this.type = "noop";
     else this.type = known ?? (limiter[inside] === undefined || hasSnapshot ? "custom" : "composite");
   }
 
-  read(target: InsideLimiter, frameOf: (label: string | undefined) => Frame): typeof ENDED | undefined {
+  read(
+    target: InsideLimiter,
+    frameOf: (label: string | undefined) => Frame,
+    isCountedInFront: boolean,
+  ): typeof ENDED | undefined {
     const frame = frameOf(undefined);
     const snapshot = this.#snapshot;
+    const door = target[inside];
     const wouldHave = target as Partial<Record<"wouldHaveRefused" | "wouldHaveWaited", number>>;
-    if (target[inside]?.snapshot(snapshot) !== true) {
+    if (door?.snapshot(snapshot) !== true) {
       const statistics = statisticsOf(target);
       if (statistics === ENDED) return ENDED;
       if (statistics === undefined) return undefined;
-      addStatistics(frame, statistics, this.#countsInFront);
+      addStatistics(frame, statistics, isCountedInFront);
       return undefined;
     }
-    if (!this.#countsInFront) {
+    const isShadow = wouldHave.wouldHaveRefused !== undefined;
+    if (!isCountedInFront) {
       frame.add(requestSeries.acquired, snapshot.granted);
       frame.add(requestSeries.canceled, snapshot.aborted);
-      const isShadow = wouldHave.wouldHaveRefused !== undefined;
       frame.add(requestSeries.rejected, isShadow ? 0 : snapshot.refused);
+      if (!isShadow) {
+        door.forEachRefusal?.((reason, count) => {
+          if (count > 0) frame.add(rejectionSeriesOf(reason), count);
+        });
+      }
     }
     if (wouldHave.wouldHaveRefused !== undefined) {
       const waited = wouldHave.wouldHaveWaited as number;
       frame.add(shadowSeries.would_refuse, wouldHave.wouldHaveRefused);
       frame.add(shadowSeries.would_wait, waited);
-      if (!this.#countsInFront) frame.add(requestSeries.bypassed, wouldHave.wouldHaveRefused + waited);
+      if (!isCountedInFront) frame.add(requestSeries.bypassed, wouldHave.wouldHaveRefused + waited);
     }
     if (snapshot.isDisposed) return ENDED;
     this.#addLevels(frame);
-    if ("limit" in target) this.#addAdaptive(frame, target);
+    if ("limit" in target) this.#addAdaptive(frame, target, isCountedInFront);
     return undefined;
   }
 
   #addLevels(frame: Frame): void {
-    const { permitLimit, available, queuedRequests, queuedPermits, queueLimit } = this.#snapshot;
+    const { permitLimit, available, isPaused, queuedRequests, queuedPermits, queueLimit } = this.#snapshot;
     frame.add(levelSeries.limit, permitLimit);
-    frame.add(levelSeries.available, Math.max(0, available));
-    if (HOLDING.has(this.type)) frame.add(levelSeries.usage, permitLimit - available);
+    frame.add(levelSeries.available, isPaused ? 0 : Math.max(0, available));
+    if (holdsPermits(this.#snapshot)) frame.add(levelSeries.usage, permitLimit - available);
     frame.add(levelSeries.queueLength, queuedRequests);
     frame.add(levelSeries.queueUsage, queuedPermits);
     if (queueLimit < Number.MAX_SAFE_INTEGER) frame.add(levelSeries.queueLimit, queueLimit);
   }
 
-  #addAdaptive(frame: Frame, target: InsideLimiter): void {
+  #addAdaptive(frame: Frame, target: InsideLimiter, isCountedInFront: boolean): void {
     const statistics = target.getStatistics() as AdaptiveStatistics | undefined;
     if (statistics?.inFlight === undefined) return;
     const { permitLimit, inFlight, succeeded, failed, dropped, ignored, bypassed } = statistics;
     frame.values[levelSeries.limit] = permitLimit;
     frame.values[levelSeries.usage] = inFlight;
     frame.add(requestSeries.bypassed, bypassed);
-    if (!this.#countsInFront) {
+    if (!isCountedInFront) {
       const ended = { success: succeeded, failure: failed, dropped, ignored };
       for (const [outcome, count] of Object.entries(ended)) {
         frame.add(completionSeries[outcome as keyof typeof ended], count);
@@ -191,8 +210,8 @@ class FilterReader implements Reader {
 }
 
 /** How to read something; PartitionReader is made by whoever knows about labels. */
-export function readerOf(target: object, countsInFront: boolean): Reader {
-  if (target instanceof RateLimiter) return new LimiterReader(target, countsInFront);
+export function readerOf(target: object): Reader {
+  if (target instanceof RateLimiter) return new LimiterReader(target);
   const { describe, getStatistics } = target as Partial<Record<"describe" | "getStatistics", unknown>>;
   if (target instanceof PartitionedRateLimiter) {
     throw wrongType(

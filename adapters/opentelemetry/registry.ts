@@ -7,9 +7,17 @@ import {
   type Meter,
   type Observable,
 } from "@opentelemetry/api";
-import { Frame, INSTRUMENTS, SERIES, type SeriesDefinition } from "./catalogue.js";
+import {
+  type Frame,
+  type Frames,
+  frameIn,
+  INSTRUMENTS,
+  levelSeries,
+  SERIES,
+  type SeriesDefinition,
+} from "./catalogue.js";
 import type { Counters } from "./counters.js";
-import { ENDED, type Reader } from "./readers.js";
+import { type Entry, Measured } from "./measured.js";
 
 /*
  * One meter and all that it measures.
@@ -27,95 +35,120 @@ import { ENDED, type Reader } from "./readers.js";
 /** How many names a meter tells apart; more are a mistake, such as a limiter for each request. */
 const MOST_NAMES = 256;
 
-/** A limiter that is measured. It is held weakly: measuring keeps nothing alive. */
-export class Entry {
-  readonly target: WeakRef<object>;
-  readonly reader: Reader;
-  readonly counters: Counters | undefined;
-  readonly attributes: Attributes;
-  /** What it told last, by label. */
-  frames: ReadonlyMap<string | undefined, Frame> = new Map();
-  #hasComplained = false;
-
-  constructor(target: object, reader: Reader, counters: Counters | undefined, attributes: Attributes) {
-    this.target = new WeakRef(target);
-    this.reader = reader;
-    this.counters = counters;
-    this.attributes = attributes;
-  }
-
-  /** Reads anew; false when there will be nothing more to read. What cannot be read stays as it was. */
-  read(): boolean {
-    const target = this.target.deref();
-    if (target === undefined) return false;
-    const fresh = new Map<string | undefined, Frame>();
-    try {
-      const end = this.reader.read(target, (label) => frameIn(fresh, label));
-      this.counters?.read(frameIn(fresh, undefined));
-      if (end === ENDED) for (const [label, frame] of this.frames) frameIn(fresh, label).addMissing(frame);
-      this.frames = fresh;
-      return end !== ENDED;
-    } catch (error) {
-      if (!this.#hasComplained) diag.error("headgate: a limiter cannot be measured", error);
-      this.#hasComplained = true;
-      return true;
-    }
-  }
-}
-
 /** All limiters with the same attributes. */
 class Group {
-  readonly entries = new Set<Entry>();
   readonly #attributes: Attributes;
+  readonly #measured = new Map<Entry, Measured>();
+  readonly #open = new Set<Measured>();
+  /** All that were ever measured: whoever comes back has been counted already. */
+  readonly #known = new WeakMap<object, Measured>();
   /** What limiters had counted that are no more. */
-  readonly #kept = new Map<string | undefined, Frame>();
+  readonly #kept: Frames = new Map();
   /** What is to be told to be 0. */
-  readonly #zeros = new Map<string | undefined, Frame>();
+  readonly #zeros: Frames = new Map();
   readonly #attributesOf = new Map<string, Attributes>();
-  /** Limiters that are no more, whose samples have not been handed over. */
-  readonly #closed: Counters[] = [];
+  /** Those in front of limiters that are no more, whose samples have not been handed over. */
+  readonly #closed = new Set<Counters>();
+  /** Those in front of disposed limiters, of which leases are still out. */
+  readonly #late = new Map<Counters, Measured>();
 
   constructor(attributes: Attributes) {
     this.#attributes = attributes;
   }
 
+  /** Whether there is nothing more to tell. */
+  get hasEnded(): boolean {
+    return (
+      this.#open.size === 0 && this.#zeros.size === 0 && this.#late.size === 0 && this.#closed.size === 0
+    );
+  }
+
+  add(entry: Entry): void {
+    const target = entry.target.deref();
+    if (target === undefined) return;
+    const measured = this.#known.get(target) ?? new Measured(entry);
+    this.#known.set(target, measured);
+    measured.add(entry);
+    this.#measured.set(entry, measured);
+    this.#open.add(measured);
+  }
+
+  remove(entry: Entry): void {
+    const measured = this.#measured.get(entry);
+    if (measured === undefined) return;
+    if (measured.entries.size === 1) {
+      measured.read();
+      this.#close(measured);
+      return;
+    }
+    this.#measured.delete(entry);
+    measured.leave(entry);
+    if (entry.counters !== undefined) this.#closed.add(entry.counters);
+  }
+
   /** Keeps what a limiter has counted, and has the rest told to be 0. */
-  close(entry: Entry): void {
-    if (!this.entries.delete(entry)) return;
-    entry.read();
-    if (entry.counters !== undefined) this.#closed.push(entry.counters);
-    for (const [label, frame] of entry.frames) {
+  #close(measured: Measured): void {
+    this.#open.delete(measured);
+    for (const entry of measured.entries) {
+      this.#measured.delete(entry);
+      if (entry.counters !== undefined) this.#closed.add(entry.counters);
+    }
+    for (const [label, frame] of measured.frames) {
       frameIn(this.#kept, label).addAll(frame, true);
       frameIn(this.#zeros, label).addZeros(frame);
     }
+    measured.restart();
   }
 
   /** Tells what there is; false when nothing is left to tell. */
   observe(result: BatchObservableResult, instruments: readonly Observable[]): boolean {
-    for (const entry of this.entries) if (!entry.read()) this.close(entry);
-    if (this.entries.size === 0 && this.#zeros.size === 0) return false;
-    const totals = new Map<string | undefined, Frame>();
-    for (const [label, frame] of this.#kept) frameIn(totals, label).addAll(frame);
-    for (const [label, frame] of this.#zeros) frameIn(totals, label).addAll(frame);
-    for (const entry of this.entries)
-      for (const [label, frame] of entry.frames) frameIn(totals, label).addAll(frame);
-    this.#zeros.clear();
-    for (const [label, frame] of totals) {
-      for (const [index, { instrument }] of SERIES.entries()) {
-        if (frame.isPresent[index] !== 1) continue;
-        result.observe(
-          instruments[instrument] as Observable,
-          frame.values[index] as number,
-          this.attributesFor(index, label),
-        );
-      }
+    for (const measured of this.#open) {
+      if (measured.read()) continue;
+      for (const { counters } of measured.entries)
+        if (counters !== undefined && counters.active > 0) this.#late.set(counters, measured);
+      this.#close(measured);
     }
+    if (this.#open.size === 0 && this.#zeros.size === 0 && this.#late.size === 0) return false;
+    const totals: Frames = new Map();
+    this.#addLate(totals);
+    for (const frames of [this.#kept, this.#zeros, ...Array.from(this.#open, (measured) => measured.frames)])
+      for (const [label, frame] of frames) frameIn(totals, label).addAll(frame);
+    this.#zeros.clear();
+    for (const [label, frame] of totals) this.#tell(label, frame, result, instruments);
     return true;
+  }
+
+  /** What becomes of leases after their limiter has been disposed. */
+  #addLate(totals: Frames): void {
+    for (const [counters, measured] of this.#late) {
+      frameIn(this.#kept, undefined).addAll(measured.sinceKept(counters), true);
+      this.#closed.add(counters);
+      frameIn(totals, undefined).add(levelSeries.active, counters.active);
+      if (counters.active === 0) this.#late.delete(counters);
+    }
+  }
+
+  #tell(
+    label: string | undefined,
+    frame: Frame,
+    result: BatchObservableResult,
+    instruments: readonly Observable[],
+  ): void {
+    for (const [index, { instrument }] of SERIES.entries()) {
+      if (frame.isPresent[index] !== 1) continue;
+      result.observe(
+        instruments[instrument] as Observable,
+        frame.values[index] as number,
+        this.attributesFor(index, label),
+      );
+    }
   }
 
   /** Those who have samples to hand over; asked once for each collection. */
   takeCounters(): (Counters | undefined)[] {
-    return [...this.#closed.splice(0), ...Array.from(this.entries, ({ counters }) => counters)];
+    const closed = [...this.#closed];
+    this.#closed.clear();
+    return [...closed, ...Array.from(this.#measured.keys(), ({ counters }) => counters)];
   }
 
   /** The attributes of a series; the same object each time, since SDKs may keep it. */
@@ -128,14 +161,6 @@ class Group {
     this.#attributesOf.set(key, attributes);
     return attributes;
   }
-}
-
-function frameIn(frames: Map<string | undefined, Frame>, label: string | undefined): Frame {
-  const known = frames.get(label);
-  if (known !== undefined) return known;
-  const frame = new Frame();
-  frames.set(label, frame);
-  return frame;
 }
 
 /** All that one meter measures. */
@@ -160,6 +185,7 @@ export class Registry {
     const key = JSON.stringify(Object.entries(entry.attributes).sort());
     let group = this.#groups.get(key);
     if (group === undefined) {
+      if (this.#groups.size >= MOST_NAMES) this.#forgetOne();
       if (this.#groups.size >= MOST_NAMES) {
         if (!this.#hasComplained)
           diag.warn(`headgate: more than ${MOST_NAMES} names of limiters; others are not measured`);
@@ -169,14 +195,23 @@ export class Registry {
       group = new Group(entry.attributes);
       this.#groups.set(key, group);
     }
-    group.entries.add(entry);
+    group.add(entry);
     if (this.#isListening) return;
     this.#isListening = true;
     this.#meter.addBatchObservableCallback(this.#collect, this.#observables);
   }
 
   remove(entry: Entry): void {
-    for (const group of this.#groups.values()) group.close(entry);
+    for (const group of this.#groups.values()) group.remove(entry);
+  }
+
+  /** Makes room for a new name: one that has ended goes, and begins anew if it ever comes back. */
+  #forgetOne(): void {
+    for (const [key, group] of this.#groups) {
+      if (!group.hasEnded) continue;
+      this.#groups.delete(key);
+      return;
+    }
   }
 
   readonly #collect: BatchObservableCallback = (result) => {
@@ -186,12 +221,17 @@ export class Registry {
         isBusy = group.observe(result, this.#instruments as Observable[]) || isBusy;
         this.#recordSamples(group);
       }
-      if (isBusy) return;
-      this.#isListening = false;
-      this.#meter.removeBatchObservableCallback(this.#collect, this.#observables);
+      // Not now: the SDK goes through its list of callbacks, and would skip the one after this.
+      if (!isBusy) queueMicrotask(this.#leave);
     } catch (error) {
       diag.error("headgate: limiters cannot be measured", error);
     }
+  };
+
+  readonly #leave = (): void => {
+    if (!this.#isListening || ![...this.#groups.values()].every((group) => group.hasEnded)) return;
+    this.#isListening = false;
+    this.#meter.removeBatchObservableCallback(this.#collect, this.#observables);
   };
 
   #recordSamples(group: Group): void {

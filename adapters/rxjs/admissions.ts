@@ -222,8 +222,11 @@ export abstract class Admissions<T, R> implements LaneOwner<T> {
     }
     this.#isRunning = false;
     if (this.#isSourceDone && this.#waiting.count === 0 && this.active === 0 && !this.#isClosed) {
-      this.close();
-      this.destination.complete();
+      try {
+        this.close();
+      } finally {
+        this.destination.complete();
+      }
     }
   }
 

@@ -93,8 +93,11 @@ abstract class InnerAdmissions<T, R> extends Admissions<T, R> implements InnerOw
   /** Subscribes to what is made, unless that has ended the stream. */
   protected subscribe(inner: Inner<R>, make: () => ObservableInput<R>): void {
     try {
-      const observable = from(make());
+      const input = make();
+      const observable = from(input);
       if (!inner.closed) observable.subscribe(inner);
+      // Making it has ended the stream, so nobody hears of how it goes on.
+      else if (input instanceof Promise) input.catch(() => {});
     } catch (error) {
       // When the stream has ended meanwhile there is nobody to tell.
       if (!inner.closed) this.innerError(inner, error);

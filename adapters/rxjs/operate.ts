@@ -21,7 +21,12 @@ class SourceSubscriber<T> extends Subscriber<T> {
   }
 
   protected override _complete(): void {
-    this.#admissions.sourceDone();
+    // Its teardowns run now, and not when the last work ends.
+    try {
+      this.#admissions.sourceDone();
+    } finally {
+      this.unsubscribe();
+    }
   }
 }
 

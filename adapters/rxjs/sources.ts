@@ -81,15 +81,27 @@ class AsyncIterableSource<T> implements PullSource<T> {
       reader.broke(error);
     };
     const answered = (result: IteratorResult<T>): void => {
-      if (result.done !== true) {
-        reader.fetched(result.value);
+      let isDone: boolean;
+      let value: T | undefined;
+      try {
+        if (Object(result) !== result)
+          throw wrongType("next() of the source", "a promise of an object", result);
+        isDone = Boolean(result.done);
+        if (!isDone) value = result.value;
+      } catch (error) {
+        failed(error);
+        return;
+      }
+      if (!isDone) {
+        reader.fetched(value as T);
         return;
       }
       this.#isOver = true;
       reader.ended();
     };
     try {
-      this.#iterator.next().then(answered, failed);
+      // What answers without a promise is taken as `for await` takes it.
+      Promise.resolve(this.#iterator.next()).then(answered, failed);
     } catch (error) {
       failed(error);
     }
@@ -99,7 +111,7 @@ class AsyncIterableSource<T> implements PullSource<T> {
     if (this.#isOver) return;
     this.#isOver = true;
     try {
-      this.#iterator.return?.().then(undefined, report);
+      Promise.resolve(this.#iterator.return?.()).then(undefined, report);
     } catch (error) {
       report(error);
     }

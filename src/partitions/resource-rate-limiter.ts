@@ -13,6 +13,7 @@ import {
 import type { RateLimitLease } from "../contract/rate-limit-lease.js";
 import { RateLimiter } from "../contract/rate-limiter.js";
 import type { RateLimiterStatistics } from "../contract/rate-limiter-statistics.js";
+import type { RejectionReason } from "../contract/rejection-reason.js";
 import { checkDuration, checkPermitCount } from "../contract/validation.js";
 
 /**
@@ -132,6 +133,10 @@ export class ResourceLimiter extends RateLimiter implements ResourceRateLimiter,
 
   snapshot(into: LimiterSnapshot): boolean {
     return !this.#isDisposed && this.#door?.snapshot(into) === true;
+  }
+
+  forEachRefusal(visit: (reason: RejectionReason, count: number) => void): void {
+    this.#door?.forEachRefusal?.(visit);
   }
 
   queuedByPriority(): Map<number, number> {

@@ -1,4 +1,5 @@
 import { createHook } from "node:async_hooks";
+import { getEventListeners } from "node:events";
 import { createNoopMeter, DiagLogLevel, diag, type Meter, metrics } from "@opentelemetry/api";
 import {
   ConcurrencyLimiter,
@@ -281,6 +282,176 @@ describe("an instrumented limiter", () => {
     expect(under(await read(), "x limiter.")).toMatchObject({ "requests acquired": 6, "permit.usage": 2 });
   });
 
+  it("is counted once, however often it is instrumented under its name, attached and disposed", async () => {
+    const { meter, read } = measured();
+    const other = measured();
+    const limiter = new ConcurrencyLimiter({ permitLimit: 2 });
+    const refuse = (): void => void limiter.attemptAcquire();
+    const totals = async (): Promise<unknown[]> => {
+      const series = under(await read(), "x limiter.");
+      return [series["requests acquired"], series["requests rejected"], series["permit.usage"]];
+    };
+    for (let i = 0; i < 5; i++) refuse();
+    const first = instrumentRateLimiter(limiter, { name: "x", meter });
+    const second = instrumentRateLimiter(limiter, { name: "x", meter });
+    expect(await totals()).toEqual([2, 3, 2]);
+    first.dispose();
+    refuse();
+    expect(await totals()).toEqual([2, 4, 2]);
+    second.dispose();
+    refuse();
+    expect(await totals()).toEqual([2, 4, 0]);
+    const third = instrumentRateLimiter(limiter, { name: "x", meter });
+    refuse();
+    expect(await totals()).toEqual([2, 6, 2]);
+    third.attach(other.meter);
+    refuse();
+    expect(under(await other.read(), "x limiter.")["requests rejected"]).toBe(7);
+    third.attach(meter);
+    expect(await totals()).toEqual([2, 7, 2]);
+    third.dispose();
+    const inFront = instrumentRateLimiter(limiter, { name: "x", meter, wrap: true });
+    inFront.limiter.attemptAcquire();
+    expect(await totals()).toEqual([2, 8, 2]);
+    inFront.attach(other.meter);
+    inFront.attach(meter);
+    inFront.limiter.attemptAcquire();
+    expect(await totals()).toEqual([2, 9, 2]);
+    const again = instrumentRateLimiter(limiter, { name: "x", meter, wrap: true });
+    again.limiter.attemptAcquire();
+    inFront.limiter.attemptAcquire();
+    expect(await totals()).toEqual([2, 11, 2]);
+    inFront.dispose();
+    again.limiter.attemptAcquire();
+    expect(await totals()).toEqual([2, 12, 2]);
+    again.dispose();
+    instrumentRateLimiter(limiter, { name: "x", meter });
+    refuse();
+    expect(await totals()).toEqual([2, 13, 2]);
+    expect(limiter.getStatistics()).toMatchObject({ totalSuccessfulLeases: 2, totalFailedLeases: 13 });
+  });
+
+  it("tells of itself what nobody in front of it counts twice", async () => {
+    const { meter, read } = measured();
+    const limiter = new ConcurrencyLimiter({ permitLimit: 1 });
+    instrumentRateLimiter(limiter, { name: "x", meter });
+    const inFront = instrumentRateLimiter(limiter, { name: "x", meter, wrap: true });
+    limiter.attemptAcquire();
+    for (let i = 0; i < 3; i++) inFront.limiter.attemptAcquire();
+    expect(under(await read(), "x limiter.")).toMatchObject({
+      "requests acquired": 1,
+      "requests rejected": 3,
+      "rejections limit_reached": 3,
+      "lease.active": 0,
+      "saturation.time": expect.any(Number),
+    });
+    inFront.dispose();
+    expect((await read()).get("x limiter.requests rejected")).toBe(3);
+  });
+
+  it("of a resource goes on counting when its partition has been evicted, and comes back", async () => {
+    const { meter, read } = measured();
+    const clock = new ManualClock();
+    const keyed = PartitionedRateLimiter.create(
+      (key: string) => RateLimitPartition.get(key, () => new ConcurrencyLimiter({ permitLimit: 2, clock })),
+      { clock, idleLimitMs: 100 },
+    );
+    const limiter = keyed.forResource("a");
+    limiter.attemptAcquire().dispose();
+    instrumentRateLimiter(limiter, { name: "a", meter });
+    for (let i = 0; i < 4; i++) limiter.attemptAcquire().dispose();
+    const totals = async (): Promise<unknown[]> => {
+      const series = under(await read(), "a limiter.");
+      return [series["requests acquired"], series["permit.limit"], series["permit.available"]];
+    };
+    expect(await totals()).toEqual([5, 2, 2]);
+    for (let i = 0; i < 20; i++) clock.advance(100);
+    expect(keyed.size).toBe(0);
+    expect(await totals()).toEqual([5, 0, 0]);
+    expect([await totals(), keyed.size]).toEqual([[5, 0, 0], 0]);
+    const held = limiter.attemptAcquire();
+    expect(await totals()).toEqual([6, 2, 1]);
+    held.dispose();
+    keyed.dispose();
+    expect(await totals()).toEqual([6, 0, 0]);
+  });
+
+  it("leaves the callbacks of others alone when its own goes", async () => {
+    const { meter, read } = measured();
+    const handle = instrumentRateLimiter(one(), { name: "x", meter });
+    const gauge = meter.createObservableGauge("theirs");
+    let asked = 0;
+    meter.addBatchObservableCallback(() => {
+      asked += 1;
+    }, [gauge]);
+    handle.dispose();
+    for (let i = 0; i < 4; i++) await read();
+    expect(asked).toBe(4);
+    // Its place is not lost when it is needed again in the turn in which it would have gone.
+    const again = instrumentRateLimiter(one(), { name: "x", meter });
+    again.dispose();
+    await read();
+    const collecting = read();
+    const last = instrumentRateLimiter(one(), { name: "x", meter });
+    await collecting;
+    expect((await read()).get("x limiter.permit.limit")).toBe(1);
+    last.dispose();
+  });
+
+  it("makes room for another name when it has ended", async () => {
+    const { meter, read } = measured();
+    for (let i = 0; i < 600; i++) {
+      const handle = instrumentRateLimiter(one(), { name: `x${i}`, meter });
+      if (i % 200 === 0) await read();
+      handle.dispose();
+      if (i % 200 === 199) {
+        await read();
+      }
+    }
+    expect(told).toEqual([]);
+    instrumentRateLimiter(one(), { name: "last", meter });
+    expect((await read()).get("last limiter.permit.limit")).toBe(1);
+  });
+
+  it("has its work counted to the end when it is disposed, in front of it", async () => {
+    const { meter, read } = measured();
+    const { limiter } = instrumentRateLimiter(one(), { name: "x", meter, wrap: true });
+    const lease = limiter.attemptAcquire();
+    await read();
+    limiter.dispose();
+    for (let i = 0; i < 3; i++)
+      expect(under(await read(), "x limiter.")).toMatchObject({
+        "permit.usage": 0,
+        "requests acquired": 1,
+        "lease.active": 1,
+        "lease.completions success": 0,
+      });
+    lease.report("success");
+    lease.dispose();
+    for (let i = 0; i < 3; i++)
+      expect(under(await read(), "x limiter.")).toMatchObject({
+        "requests acquired": 1,
+        "lease.active": 0,
+        "lease.completions success": 1,
+      });
+  });
+
+  it("may be counted in front or not, as is known only when it runs", () => {
+    const { meter } = measured();
+    const wraps: boolean[] = [true, false];
+    const limiter: RateLimiter = one();
+    const handles = wraps.map((wrap) => instrumentRateLimiter(limiter, { name: "x", meter, wrap }));
+    expect(handles.map((handle) => handle.limiter === limiter)).toEqual([false, true]);
+  });
+
+  it("that is paused has nothing to give", async () => {
+    const { meter, read } = measured();
+    const limiter = new ConcurrencyLimiter({ permitLimit: 3, clock: new ManualClock() });
+    instrumentRateLimiter(limiter, { name: "x", meter });
+    limiter.pause(1000);
+    expect((await read()).get("x limiter.permit.available")).toBe(0);
+  });
+
   it("can be collected, and what it counted stays", async () => {
     const { meter, read } = measured();
     const limiters: WeakRef<ConcurrencyLimiter>[] = [];
@@ -499,6 +670,48 @@ describe("a limiter that is counted in front", () => {
       "lease.completions ignored": 1,
       "lease.active": 0,
     });
+  });
+
+  it("can be paused, asked how long a wait will be, and given another limit, if what it stands for can", () => {
+    const { meter } = measured();
+    const clock = new ManualClock();
+    const behind = new ConcurrencyLimiter({ permitLimit: 1, clock });
+    const limiter = instrumentRateLimiter(behind, { name: "x", meter, wrap: true })
+      .limiter as ConcurrencyLimiter;
+    limiter.permitLimit = 4;
+    expect([limiter.permitLimit, behind.permitLimit]).toEqual([4, 4]);
+    limiter.pause(100);
+    expect([limiter.attemptAcquire().reason, limiter.estimateWaitMs()]).toEqual(["server_pause", 100]);
+    const own = instrumentRateLimiter(new LoggedLimiter(1), { name: "own", meter, wrap: true }).limiter;
+    expect(["pause" in own, "estimateWaitMs" in own, "permitLimit" in own]).toEqual([false, false, false]);
+  });
+
+  it("lets a limiter that users wrote know when a stream does not wait any more, or its caller", async () => {
+    const { meter, read } = measured();
+    const slow = new SlowLimiter();
+    const { limiter } = instrumentRateLimiter(slow, { name: "slow", meter, wrap: true });
+    const stream = of(1).pipe(limitConcurrency(limiter, (value) => of(value)));
+    stream.subscribe().unsubscribe();
+    expect([slow.asked, slow.aborted]).toEqual([1, 1]);
+    slow.grant();
+    await flush();
+    const caller = new AbortController();
+    const leaving = limiter.acquire({ signal: caller.signal });
+    const outcome = leaving.catch(() => "left");
+    caller.abort();
+    slow.fail("aborted");
+    expect([await outcome, slow.aborted]).toEqual(["left", 2]);
+    const told: unknown[] = [];
+    const sink = { settled: () => told.push("lease"), failed: (error: unknown) => told.push(error) };
+    const again = new AbortController();
+    requestWith(limiter, 1, { signal: again.signal }, sink);
+    again.abort("gone");
+    expect(slow.aborted).toBe(3);
+    slow.fail("gone");
+    await flush();
+    expect([told, getEventListeners(again.signal, "abort").length]).toEqual([["gone"], 0]);
+    expect([slow.granted, slow.disposed]).toEqual([1, 1]);
+    expect((await read()).get("slow limiter.requests canceled")).toBe(3);
   });
 
   it("tells the adapters what the limiter behind it does", () => {

@@ -15,7 +15,7 @@ import {
   TokenBucketRateLimiter,
 } from "headgate";
 import { AdaptiveConcurrencyLimiter, CodelFilter } from "headgate/adaptive";
-import { instrumentRateLimiter } from "headgate/opentelemetry";
+import { type Instrumentable, instrumentRateLimiter } from "headgate/opentelemetry";
 import { describe, expect, it } from "vitest";
 import { INSTRUMENTS, SERIES } from "../../../adapters/opentelemetry/catalogue.js";
 import { Random, SEED } from "../../property/support.js";
@@ -92,6 +92,10 @@ describe("after work of all kinds, what a real SDK collects", () => {
       expect(Number(seen["requests canceled"])).toBeGreaterThan(10);
       expect(Number(seen["requests acquired"])).toBeGreaterThan(50);
       expect("permit.usage" in seen).toBe(name.includes("concurrency"));
+      const reasons = Object.entries(seen).filter(([key]) => key.startsWith("rejections "));
+      expect(reasons.reduce((sum, [, count]) => sum + Number(count), 0)).toBe(seen["requests rejected"]);
+      expect(reasons.map(([key]) => key)).toContain("rejections deadline_expired");
+      expect(reasons.every(([, count]) => Number(count) > 0)).toBe(true);
     }
   });
 
@@ -117,6 +121,8 @@ describe("after work of all kinds, what a real SDK collects", () => {
         expect(sum("rejections ")).toBe(seen["requests rejected"]);
         expect(sum("lease.completions ") + Number(seen["lease.active"])).toBe(seen["requests acquired"]);
         expect(Number(seen["rejections deadline_expired"])).toBeGreaterThan(0);
+        // Permits of windows and buckets come back unseen, so nobody knows for how long there was none.
+        expect("saturation.time" in seen).toBe(name.includes("concurrency"));
       }
     }
   });
@@ -230,6 +236,42 @@ describe("what each kind of limiter tells", () => {
       "adaptive.windows used": signals["windowsUsed"],
     });
     expect(Number(signals["windowsUsed"])).toBeGreaterThan(0);
+  });
+
+  it("of refusals: why, those by its end included, and of the limiter of a resource too", async () => {
+    const { meter, read } = measured();
+    const clock = new ManualClock();
+    const keyed = PartitionedRateLimiter.create((key: string) =>
+      RateLimitPartition.get(key, () => new ConcurrencyLimiter({ permitLimit: 1, queueLimit: 1, clock })),
+    );
+    const limiter = keyed.forResource("a");
+    using _handle = instrumentRateLimiter(limiter, { name: "r", meter });
+    limiter.attemptAcquire();
+    limiter.attemptAcquire();
+    const waiting = limiter.acquire();
+    expect([(await limiter.acquire()).reason, (await limiter.acquire({ maxWaitMs: -1 })).reason]).toEqual([
+      "queue_full",
+      "deadline_expired",
+    ]);
+    expect(under(await read(), "r limiter.re")).toEqual({
+      "quests acquired": 1,
+      "quests rejected": 3,
+      "quests canceled": 0,
+      "jections limit_reached": 1,
+      "jections queue_full": 1,
+      "jections deadline_expired": 1,
+    });
+    const alone = new ConcurrencyLimiter({ permitLimit: 1, queueLimit: 1, clock });
+    using _other = instrumentRateLimiter(alone, { name: "alone", meter });
+    alone.attemptAcquire();
+    void alone.acquire();
+    alone.dispose();
+    expect(under(await read(), "alone limiter.")).toMatchObject({
+      "requests rejected": 1,
+      "rejections limiter_disposed": 1,
+    });
+    keyed.dispose();
+    expect((await waiting).reason).toBe("limiter_disposed");
   });
 
   it("of one in shadow: what it would have done, and that nobody was refused", async () => {
@@ -347,7 +389,7 @@ describe("what each kind of limiter tells", () => {
   it("has its kind as an attribute", async () => {
     const { meter, reader } = measured();
     const clock = new ManualClock();
-    const targets: Record<string, Parameters<typeof instrumentRateLimiter>[0]> = {
+    const targets: Record<string, Instrumentable> = {
       ...kinds(clock),
       noop: new NoLimiter(),
       composite: RateLimiter.createChained(new NoLimiter()),
@@ -424,6 +466,33 @@ describe("partitions", () => {
     }
     expect(Object.keys(last).length).toBe(4);
     expect(limiter.size).toBeLessThan(24);
+  });
+
+  it("keep the name that they got first, or none, while they are there", async () => {
+    const names = new Map<string, string | undefined>();
+    const { use, read } = arrange({
+      keys: (key) => {
+        if (key === "bad") throw new Error("no name");
+        return names.get(String(key));
+      },
+    });
+    names.set("b", "B");
+    for (const key of ["a", "b", "bad"]) use(key);
+    await read();
+    names.set("a", "A").set("b", undefined);
+    for (const key of ["a", "b", "bad"]) use(key);
+    expect(under(await read(), "p limiter.requests acquired,")).toEqual({ B: 2, _other: 4 });
+  });
+
+  it("are known by the text of their keys, when these are listed", async () => {
+    const { meter, read } = measured();
+    const keyed = PartitionedRateLimiter.create((key: number) =>
+      RateLimitPartition.get(key, () => new ConcurrencyLimiter({ permitLimit: 1 })),
+    );
+    instrumentRateLimiter(keyed, { name: "n", meter, partitions: { keys: ["1"] } });
+    keyed.attemptAcquire(1);
+    keyed.attemptAcquire(2);
+    expect(under(await read(), "n limiter.requests acquired,")).toEqual({ 1: 1, _other: 1 });
   });
 
   it("have names without control characters, and not too long", async () => {

@@ -3,6 +3,7 @@ import {
   type Context,
   type ContextManager,
   context,
+  diag,
   ROOT_CONTEXT,
   SpanStatusCode,
   trace,
@@ -140,6 +141,64 @@ describe("a request that waits", () => {
     expect((await spansOf(wait, { tracer: other.getTracer("own"), minWaitMs: 0 })).spans).toEqual([]);
     expect(own.getFinishedSpans().map(({ name }) => name)).toEqual(["acquire db"]);
   });
+});
+
+it("makes no more spans after the handle has been disposed", async () => {
+  const handle = instrumentRateLimiter(new ConcurrencyLimiter({ permitLimit: 1, queueLimit: 1 }), {
+    name: "db",
+    meter: measured().meter,
+    wrap: true,
+    tracing: { minWaitMs: 0 },
+  });
+  exporter.reset();
+  const parent = trace.setSpan(context.active(), tracer.startSpan("caller"));
+  await context.with(parent, () => wait(handle.limiter));
+  expect(exporter.getFinishedSpans().length).toBe(1);
+  const held = handle.limiter.attemptAcquire();
+  const waiting = context.with(parent, () => handle.limiter.acquire());
+  handle.dispose();
+  held.dispose();
+  (await waiting).dispose();
+  await context.with(parent, () => wait(handle.limiter));
+  expect(exporter.getFinishedSpans().length).toBe(1);
+});
+
+describe("a tracer that throws", () => {
+  it.each(["startSpan", "end", "context"] as const)(
+    "in %s takes nobody's lease, and is complained about once",
+    async (where) => {
+      const told: string[] = [];
+      const error = (message: string): void => void told.push(message);
+      const quiet = (): void => {};
+      diag.setLogger({ error, warn: quiet, info: quiet, debug: quiet, verbose: quiet });
+      told.length = 0;
+      const fail = (): never => {
+        throw new Error("tracer");
+      };
+      const broken = {
+        startSpan: where === "end" ? () => ({ end: fail }) : fail,
+        startActiveSpan: fail,
+      } as never;
+      const behind = new ConcurrencyLimiter({ permitLimit: 1, queueLimit: 5 });
+      const { limiter } = instrumentRateLimiter(behind, {
+        name: "db",
+        meter: measured().meter,
+        wrap: true,
+        tracing: { tracer: broken, minWaitMs: 0 },
+      });
+      const isRecording = where === "context" ? fail : () => true;
+      const parent = { isRecording } as never;
+      await context.with(trace.setSpan(context.active(), parent), async () => {
+        const held = limiter.attemptAcquire();
+        const waiting = [limiter.acquire(), limiter.acquire()];
+        held.dispose();
+        for (const lease of waiting) (await lease).dispose();
+      });
+      diag.disable();
+      expect(behind.getStatistics()).toMatchObject({ currentAvailablePermits: 1, currentQueuedCount: 0 });
+      expect(told).toEqual(["headgate: a wait cannot be traced"]);
+    },
+  );
 });
 
 describe("a request that does not wait", () => {

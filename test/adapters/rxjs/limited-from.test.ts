@@ -300,6 +300,49 @@ describe("limitedFrom", () => {
     expect(await unhandled).toBe("return throws");
   });
 
+  it("takes async iterators that answer without a promise, as `for await` does, and hears when one answers nonsense", async () => {
+    const unhandled: unknown[] = [];
+    const note = (reason: unknown): void => void unhandled.push(reason);
+    process.on("unhandledRejection", note);
+    config.onUnhandledError = note;
+    const read = async (next: () => unknown): Promise<unknown[]> => {
+      const iterator = { next };
+      const result = seen(
+        limitedFrom({ [Symbol.asyncIterator]: () => iterator } as never, 1, (value) => of(value)),
+      );
+      await new Promise((resolve) => setTimeout(resolve));
+      return result.map((told) => (told instanceof Error ? told.name : told));
+    };
+    let count = 0;
+    const synchronous = (): unknown => {
+      count += 1;
+      return { done: count > 2, value: count };
+    };
+    expect(await read(synchronous)).toEqual([1, 2, "complete"]);
+    expect(await read(() => Promise.resolve(null))).toEqual(["TypeError"]);
+    expect(await read(() => 5)).toEqual(["TypeError"]);
+    const trap = {
+      get done(): boolean {
+        throw new RangeError("trap");
+      },
+    };
+    expect(await read(async () => trap)).toEqual(["RangeError"]);
+    let returned = 0;
+    const endless = {
+      next: () => new Promise(() => {}),
+      return: () => {
+        returned += 1;
+      },
+    };
+    limitedFrom({ [Symbol.asyncIterator]: () => endless } as never, 1, () => NEVER)
+      .subscribe()
+      .unsubscribe();
+    await new Promise((resolve) => setTimeout(resolve));
+    process.off("unhandledRejection", note);
+    config.onUnhandledError = null;
+    expect([returned, unhandled]).toEqual([1, []]);
+  });
+
   it("cancels a stream and gives its lock back when it is left", async () => {
     let cancelled = 0;
     const stream = new ReadableStream<number>({

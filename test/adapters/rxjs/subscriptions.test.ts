@@ -16,7 +16,19 @@ import {
   rateLimitBy,
 } from "headgate/rxjs";
 import { ManualClock } from "headgate/testing";
-import { EMPTY, from, merge, NEVER, type Observable, of, range, Subject, Subscriber, throwError } from "rxjs";
+import {
+  config,
+  EMPTY,
+  from,
+  merge,
+  NEVER,
+  Observable,
+  of,
+  range,
+  Subject,
+  Subscriber,
+  throwError,
+} from "rxjs";
 import { beforeEach, describe, expect, it } from "vitest";
 import { flush } from "../../support.js";
 import { LoggedLimiter, PlayedLimiter, SlowLimiter } from "./foreign.js";
@@ -415,6 +427,67 @@ describe("a consumer who has left before", () => {
       stream.subscribe(left);
     }
     expect([source.observed, look(limiter).granted, read, limiter.disposals]).toEqual([false, 0, 0, 1]);
+  });
+});
+
+describe("a source that completes", () => {
+  it("is torn down at once, and not when the last work ends", () => {
+    const log: string[] = [];
+    const source = new Observable<number>((subscriber) => {
+      subscriber.add(() => log.push("torn down"));
+      subscriber.next(1);
+      subscriber.complete();
+    });
+    const work = new Subject<number>();
+    source.pipe(limitConcurrency(1, () => work)).subscribe({ complete: () => log.push("complete") });
+    expect(log).toEqual(["torn down"]);
+    work.complete();
+    expect(log).toEqual(["torn down", "complete"]);
+  });
+});
+
+describe("the end of a stream", () => {
+  it("is told although what is made for it cannot be disposed", () => {
+    const told: unknown[] = [];
+    config.onUnhandledError = (error) => told.push(error);
+    class Stuck extends ConcurrencyLimiter {
+      protected override disposeCore(): void {
+        throw new Error("stuck");
+      }
+    }
+    const log: string[] = [];
+    try {
+      of(1)
+        .pipe(
+          limitConcurrency(
+            () => new Stuck({ permitLimit: 1 }),
+            (value) => of(value),
+          ),
+        )
+        .subscribe({ next: () => log.push("next"), complete: () => log.push("complete") });
+    } catch (error) {
+      log.push(String((error as { errors?: unknown[] }).errors?.[0]));
+    }
+    config.onUnhandledError = null;
+    expect(log).toContain("complete");
+  });
+
+  it("by work that then fails leaves nothing unhandled", async () => {
+    const unhandled: unknown[] = [];
+    const note = (reason: unknown) => unhandled.push(reason);
+    process.on("unhandledRejection", note);
+    const subscriber = new Subscriber<unknown>();
+    of(1)
+      .pipe(
+        limitConcurrency(1, async () => {
+          subscriber.unsubscribe();
+          throw new Error("work");
+        }),
+      )
+      .subscribe(subscriber);
+    await new Promise((resolve) => setTimeout(resolve));
+    process.off("unhandledRejection", note);
+    expect(unhandled).toEqual([]);
   });
 });
 
