@@ -87,6 +87,8 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
   #outcome: LeaseOutcome | undefined;
   #works = 0;
   #holdTimer: { cancel(): void } | undefined;
+  /** Whether it has given back what it held; after `maxHoldMs` that is before it ends. */
+  #isFree = false;
 
   constructor(gate: AdmissionGate<Raw>, view: RequestView<Raw>, isDescribed: boolean) {
     this.#gate = gate;
@@ -105,7 +107,7 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
   }
 
   get state(): "held" | "released" {
-    return this.#state === "held" ? "held" : "released";
+    return this.#state === "held" && !this.#isFree ? "held" : "released";
   }
 
   /** Whether the answer is still to come. */
@@ -535,9 +537,7 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
   }
 
   #end(outcome: LeaseOutcome, isAborted: boolean): void {
-    // What has been held for too long has gone back already; how the request went is still to be counted.
-    const wasAdmitted = this.#state === "held" || this.#state === "released";
-    if (!wasAdmitted || this.#outcome !== undefined) return;
+    if (this.#state !== "held" || this.#outcome !== undefined) return;
     this.#outcome = outcome;
     for (const lease of this.#leases) {
       try {
@@ -547,12 +547,13 @@ export class Passage<Raw> implements AdmissionLease, AcquireSink, KnownPassage {
       }
     }
     this.#gate.countEnded(this.view, outcome, isAborted, this.#deadlineAt);
-    if (this.#works === 0) this.#letGo();
+    if (this.#works === 0 || this.#isFree) this.#letGo();
   }
 
   #letGo(): void {
-    if (this.#state !== "held") return;
-    this.#state = "released";
+    if (this.#outcome !== undefined) this.#state = "released";
+    if (this.#isFree) return;
+    this.#isFree = true;
     this.#holdTimer?.cancel();
     this.#holdTimer = undefined;
     for (let lease = this.#leases.pop(); lease !== undefined; lease = this.#leases.pop()) {

@@ -234,7 +234,15 @@ describe("the middleware of Hono", () => {
   it("applies the policies that a mount names", async () => {
     const window = new FixedWindowRateLimiter({ permitLimit: 1, windowMs: 60_000 });
     const admission = createAdmission<Context>({
-      policies: [{ name: "writes", kind: "rate", scope: "route", limiter: () => window }],
+      policies: [
+        { name: "writes", kind: "rate", scope: "route", limiter: () => window },
+        {
+          name: "reads",
+          kind: "rate",
+          scope: "route",
+          limiter: () => new ConcurrencyLimiter({ permitLimit: 9 }),
+        },
+      ],
     });
     const app = new Hono();
     app.use("/free/*", honoAdmission(admission, { policies: false }));
