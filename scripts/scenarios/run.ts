@@ -50,8 +50,8 @@ export class Run {
 
   /** Whether the limit stayed within its bounds, and all permits came back. */
   get isSound(): boolean {
-    const { minLimit, maxLimit } = this.scenario.bounds;
-    const isWithin = this.limits(0).every((limit) => limit >= minLimit && limit <= maxLimit);
+    // Not every algorithm has a lower bound that can be set.
+    const isWithin = this.limits(0).every((limit) => limit >= 1 && limit <= this.scenario.bounds.maxLimit);
     return isWithin && !this.result.warnings.some((text) => text.includes("permit"));
   }
 
